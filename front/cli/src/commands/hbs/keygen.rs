@@ -81,7 +81,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 }
 
 /// Checks the number of sectors. Sectors are subtrees of one LMS tree, at least two leaves high,
-/// and at most as many as the limit on hosts.
+/// and at most 1024.
 fn check_sectors(sets: &Sets, count: u32) -> Result<(), Failure> {
     let most = (sets.signatures() / 2).min(1024);
     let is_lms = sets.algorithm() == Algorithm::Hss && sets.is_one_tree();

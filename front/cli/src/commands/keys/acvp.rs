@@ -1,4 +1,4 @@
-//! `gabion acvp`: NIST's vector files.
+//! `gabion acvp`: runs NIST's test vector files.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -11,9 +11,10 @@ use crate::files;
 use crate::keys;
 use crate::style;
 
-/// Most lines about wrong tests that are printed.
+/// Maximum number of wrong tests that are printed.
 const WRONG_SHOWN: usize = 20;
-/// Memory that unpacking an .xz file may take, in KiB: what `xz -9` asks for, 65 MiB, and half more.
+/// Memory limit for unpacking an .xz file, in KiB: the 65 MiB that `xz -9` needs, and half as much
+/// again.
 const XZ_MEMORY_KIB: u32 = 96 << 10;
 
 /// Run a NIST ACVP file and print the answers in the shape of expectedResults.json
@@ -25,17 +26,18 @@ const XZ_MEMORY_KIB: u32 = 96 << 10;
 ///
 /// With NIST's files: gabion acvp prompt.json.xz --check expectedResults.json.xz
 ///
-/// FILE is a prompt or an internalProjection, plain or .xz, of ML-KEM, ML-DSA, SLH-DSA or LMS. With --check,
-/// and by itself for an internalProjection, `N of M right` goes to stderr and any difference
-/// exits 1. Each group of LMS sigGen is signed with a fresh key, which is printed; what --check names is
-/// judged by its own public keys. GABION_BACKEND chooses the backend.
+/// FILE is a prompt or an internalProjection of ML-KEM, ML-DSA, SLH-DSA or LMS, plain or compressed
+/// with xz. With --check, and always for an internalProjection, `N of M right` goes to stderr, and
+/// any difference exits 1. Each LMS sigGen group is signed with a fresh key, which is part of the
+/// output; the signatures in --check are verified with the public keys in that file. GABION_BACKEND
+/// selects the backend.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Prompt or internalProjection; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Compare with these answers
+    /// Compare with the answers in this file
     #[arg(long, value_name = "EXPECTED")]
     check: Option<PathBuf>,
 }
@@ -49,7 +51,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         }
         other => other,
     };
-    // Both files are read before anything is computed, so that a bad one costs no time.
+    // Both files are read first, so a malformed file fails before the expensive computation.
     let file = read(&args.file)?;
     let expected = match &args.check {
         None => None,
@@ -85,7 +87,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(u8::from(!wrong.is_empty()))
 }
 
-/// Reads JSON, unpacking it where it begins as an .xz file does.
+/// Reads JSON, decompressing it if it starts with the xz signature.
 fn read(path: &Path) -> Result<Value, Failure> {
     let name = files::shown(path, "standard input");
     let bytes = files::read(path, files::LARGE_MAX)?;

@@ -1,4 +1,4 @@
-//! `gabion algorithms`: the one table of names, identifiers and sizes.
+//! `gabion algorithms`: the table of names, identifiers and sizes.
 
 use gabion_engine::{ALGORITHMS, AlgorithmInfo, Backend, Kind, OLD_NAMES, OldName, code_of};
 use serde_json::{Value, json};
@@ -14,18 +14,19 @@ use crate::table::{Align, Table};
 ///   gabion algorithms --wide
 ///   gabion algorithms --old
 ///
-/// Any name in the list is accepted wherever a command takes an algorithm, in any case. An old
-/// name stands for the standard's algorithm; keys and signatures of the drafts are not compatible.
+/// Every command accepts any of these names, in upper or lower case. An old name selects the
+/// standardized algorithm; keys and signatures of the drafts are not compatible with it.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Print one JSON array, with every field
+    /// Print one JSON array with all fields
     #[arg(long)]
     json: bool,
-    /// Print every column: standard, seed, name and codepoint in TLS, identifier, old name, whose code runs
+    /// Print all columns: standard, seed, TLS name and codepoint, object identifier, old name,
+    /// origin of the code
     #[arg(long)]
     wide: bool,
-    /// List what came before the standards, and what followed it
+    /// List the pre-standard algorithms and their successors
     #[arg(long)]
     old: bool,
 }
@@ -104,14 +105,14 @@ fn old_as_json(old: &OldName) -> Value {
             "public_key": sizes.public_key,
             "private_key": sizes.private_key,
             "output": sizes.output,
-            // As of a KEM of today: a signature has none.
+            // Signature algorithms have no shared secret.
             "shared_secret": (sizes.shared_secret > 0).then_some(sizes.shared_secret),
         })),
         "successor": old.successor,
     })
 }
 
-/// What there is, or a dash.
+/// Returns the value, or a dash if it is missing.
 fn or_none(value: Option<impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
@@ -144,7 +145,7 @@ fn old_as_table() -> Table {
     table
 }
 
-/// What fits a terminal of 80 columns.
+/// Returns the columns that fit a terminal of 80 columns.
 fn as_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Backend)>) -> Table {
     let mut table = Table::new(&[
         ("name", Align::Left),
@@ -191,7 +192,8 @@ fn as_wide_table<'a>(rows: impl Iterator<Item = (&'a AlgorithmInfo, &'a dyn Back
             or_none(row.seed),
             or_none((row.output.max() > 0).then_some(row.output.max())),
             or_none(row.tls.map(|tls| format!("{} 0x{:04x}", tls.name, tls.number))),
-            // The identifier of a curve's keys is one for all curves: the curve's tells them apart.
+            // All curves share the identifier of the key type; the identifier of the curve tells
+            // them apart.
             or_none(row.parameters_oid.or(row.oid)),
             or_none(row.old().map(|old| old.name)),
             code_of(row.algorithm, backend),

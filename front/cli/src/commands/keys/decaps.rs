@@ -1,4 +1,4 @@
-//! `gabion decaps`: the shared secret out of a ciphertext.
+//! `gabion decaps`: decapsulates a shared secret.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
 
-/// Get the shared secret out of a ciphertext
+/// Decapsulate the shared secret in a ciphertext
 ///
 /// Example:
 ///   gabion keygen ML-KEM-768 --out key.pem
@@ -15,8 +15,8 @@ use crate::keys::{self, KeyArgs};
 ///
 /// With a raw key: gabion decaps --algorithm X25519MLKEM768 --key key.bin --secret ss ct
 ///
-/// A ciphertext that was changed, or made for another key, gives another secret and no error:
-/// so FIPS 203 wants it, and only the use of the secret shows it.
+/// A ciphertext that was modified, or made for another key, yields a different secret and no error,
+/// as FIPS 203 requires. The difference only shows when the secret is used.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -25,7 +25,7 @@ pub struct Args {
     /// File for the shared secret, mode 0600; `-` is standard output
     #[arg(long, value_name = "SS")]
     secret: PathBuf,
-    /// The ciphertext; `-` is standard input
+    /// File with the ciphertext; `-` is standard input
     #[arg(value_name = "CT")]
     ciphertext: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `gabion derive`: the secret that two keys of a key exchange share.
+//! `gabion derive`: derives the shared secret of a key exchange.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
 
-/// Derive the secret that a private key shares with another's public key
+/// Derive the shared secret of a private key and a peer's public key
 ///
 /// Example:
 ///   gabion keygen X25519 --out mine.pem --pub mine.pub.pem
@@ -15,14 +15,15 @@ use crate::keys::{self, KeyArgs};
 ///
 /// With raw keys: gabion derive --algorithm X25519 --key key.bin --peer pub.bin --secret ss
 ///
-/// X25519, or ECDH on P-256, P-384 or P-521: what `openssl pkeyutl -derive` gives. A quantum
-/// computer breaks them; `gabion encaps` with ML-KEM is the way it can't.
+/// Supports X25519 and ECDH on P-256, P-384 and P-521, with the result of `openssl pkeyutl
+/// -derive`. A quantum computer breaks all of these; use `gabion encaps` with ML-KEM for
+/// post-quantum security.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(flatten)]
     key: KeyArgs,
-    /// Public key of the other side, in any form of --key; a certificate or private key will do
+    /// The peer's public key, in any form that --key accepts; also a certificate or private key
     #[arg(long, value_name = "PEER")]
     peer: PathBuf,
     /// File for the shared secret, mode 0600; `-` is standard output
@@ -41,7 +42,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     files::not_a_terminal([&place])?;
     let engine = keys::engine()?;
     let key = args.key.exchange_key(engine)?;
-    // Both keys are of one algorithm, but either may be raw beside a PEM file.
+    // Both keys belong to one algorithm, but one may be raw and the other a PEM file.
     let algorithm = args.key.algorithm;
     let peer = KeyArgs { key: args.peer, algorithm, passin: None, raw: None }.peer_key(engine)?;
     if peer.algorithm() != key.algorithm() {

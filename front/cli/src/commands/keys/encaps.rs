@@ -1,4 +1,4 @@
-//! `gabion encaps`: a shared secret for the owner of a key.
+//! `gabion encaps`: encapsulates a shared secret for the owner of a key.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
 
-/// Make a shared secret and the ciphertext that brings it to the owner of a key
+/// Make a shared secret, and a ciphertext that only the owner of a key can decapsulate
 ///
 /// Example:
 ///   gabion keygen ML-KEM-768 --out key.pem --pub pub.pem
@@ -16,7 +16,7 @@ use crate::keys::{self, KeyArgs};
 ///
 /// With a raw key: gabion encaps --algorithm X25519MLKEM768 --key pub.bin --out ct --secret ss
 ///
-/// The secret has 32 bytes, of TLS's hybrids up to 98, and is written with mode 0600.
+/// The secret has 32 bytes (TLS hybrids: up to 98) and is written with mode 0600.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -1,4 +1,4 @@
-//! `gabion keygen`: a key pair, in the files that OpenSSL reads.
+//! `gabion keygen`: generates a key pair in the file formats that OpenSSL reads.
 
 use std::path::PathBuf;
 
@@ -11,18 +11,18 @@ use crate::files::{self, Access, Force, Output};
 use crate::keys;
 use crate::keys::der::{self, FileForm, Format, Forms, OctetForm};
 
-/// Make a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
+/// Generate a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
 ///
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem --pub pub.pem
 ///   gabion keygen SecP256r1MLKEM768 --format raw --out key.bin --pub pub.bin
 ///
-/// The private key is written with mode 0600. Nothing is overwritten without --force, and
-/// nothing is left half-written.
+/// The private key is written with mode 0600. Existing files are kept unless --force is given, and
+/// a failure leaves no partial file.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Algorithm, by any of the names that `gabion algorithms` lists
+    /// Algorithm, by any name that `gabion algorithms` lists
     #[arg(value_name = "ALG")]
     algorithm: String,
     /// File for the private key; `-` is standard output
@@ -31,8 +31,8 @@ pub struct Args {
     /// File for the public key
     #[arg(long = "pub", value_name = "PUB")]
     public: Option<PathBuf>,
-    /// Form of the private key (RFC 9881, RFC 9935), where there is a choice [default: seed, which everybody reads
-    /// and the RFCs recommend; openssl writes `both`]
+    /// Form of an ML-KEM or ML-DSA private key (RFC 9935, RFC 9881) [default: seed, which the RFCs
+    /// recommend and all implementations read; openssl writes `both`]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// Write DER instead of PEM
@@ -71,7 +71,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         Some(form) => KeyFiles::encode(form, &key, args.format, args.der)?,
     };
     let private = Output::prepare(private, &encoded.private, Access::Secret, existing)?;
-    // Both files are complete on disk before the first one gets its name.
+    // Both files are complete on the disk before the first gets its name.
     let public = match public {
         None => None,
         Some(place) => Some(Output::prepare(place, &encoded.public, Access::Public, existing)?),
@@ -87,13 +87,13 @@ struct KeyFiles {
 }
 
 impl KeyFiles {
-    /// The bytes alone.
+    /// Returns the raw bytes of both keys.
     fn raw(key: &PrivateKey) -> KeyFiles {
         let private = Zeroizing::new(key.bytes().to_vec());
         KeyFiles { private, public: key.public_bytes().to_vec() }
     }
 
-    /// Encodes both keys in the standards' structures.
+    /// Encodes both keys in the standard structures.
     fn encode(
         form: FileForm,
         key: &PrivateKey,
@@ -102,7 +102,7 @@ impl KeyFiles {
     ) -> Result<KeyFiles, Failure> {
         let encoding = |cause| Failure::Usage(format!("cannot encode the key: {cause}"));
         let (algorithm, all) = (key.algorithm(), key.forms());
-        // X-Wing's one form is its seed.
+        // The only form of X-Wing keys is the seed.
         let is_seed = algorithm.info().seed == Some(algorithm.info().private_key.max());
         if format == Some(Format::Seed) && form.octet_form != OctetForm::Choice && !is_seed {
             return Err(Failure::Usage(format!(

@@ -1,4 +1,4 @@
-//! What `sign` and `verify` take of a message.
+//! The message options of `sign` and `verify`.
 
 use std::path::{Path, PathBuf};
 
@@ -7,22 +7,22 @@ use gabion_engine::{Message, Prehash};
 use crate::failure::Failure;
 use crate::files;
 
-/// What is signed or verified, and how: the same for `sign` and `verify`.
+/// The message to sign or verify, and the signing mode; shared by `sign` and `verify`.
 #[derive(clap::Args)]
 pub struct MessageArgs {
-    /// Context string in hexadecimal, at most 255 bytes; signer and verifier must agree on it
+    /// Context string in hexadecimal, at most 255 bytes; signing and verifying need the same one
     #[arg(long, value_name = "HEX", value_parser = context, default_value = "")]
     context: Context,
-    /// Sign the digest of the message (HashML-DSA, HashSLH-DSA, ECDSA): SHA2-256, SHA2-512, SHA3-256,
-    /// SHAKE-128 ..
+    /// Sign the digest of the message (HashML-DSA, HashSLH-DSA, ECDSA): SHA2-256, SHA2-512,
+    /// SHA3-256, SHAKE-128 ..
     #[arg(long, value_name = "HASH")]
     prehash: Option<Prehash>,
-    /// The message; `-` is standard input
+    /// File with the message; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
 }
 
-/// `--mu`: the message representative of ML-DSA in place of the message.
+/// `--mu`: the ML-DSA message representative in place of the message.
 #[derive(clap::Args)]
 pub struct MuArgs {
     /// FILE holds mu of an ML-DSA message (`gabion mu`): 64 bytes, or 128 hexadecimal digits
@@ -31,10 +31,10 @@ pub struct MuArgs {
 }
 
 impl MuArgs {
-    /// Reads mu if the option is given.
+    /// Reads mu if `--mu` is given.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if the file cannot be read or holds something else.
+    /// [`Failure::Usage`] if the file cannot be read or does not hold mu.
     pub fn read(&self, mode: &MessageArgs) -> Result<Option<[u8; 64]>, Failure> {
         if !self.mu {
             return Ok(None);
@@ -52,7 +52,8 @@ impl MuArgs {
         })
     }
 
-    /// Reads the message, or mu if the option is given, and passes it on in the form that is to be signed.
+    /// Reads the message, or mu if `--mu` is given, and passes it to `then` in the form to be
+    /// signed.
     ///
     /// # Errors
     /// Those of [`Self::read`], [`MessageArgs::with_message`] and `then`.
@@ -81,25 +82,25 @@ fn context(text: &str) -> Result<Context, String> {
 }
 
 impl MessageArgs {
-    /// Where the message comes from.
+    /// Returns the path of the message.
     pub fn file(&self) -> &Path {
         &self.file
     }
 
-    /// The context string.
+    /// Returns the context string.
     pub fn context(&self) -> &[u8] {
         &self.context.0
     }
 
-    /// The hash whose digest is signed.
+    /// Returns the hash of `--prehash`.
     pub fn prehash(&self) -> Option<Prehash> {
         self.prehash
     }
 
-    /// Reads the message and hands it over in the form that is to be signed.
+    /// Reads the message and passes it to `then` in the form to be signed.
     ///
     /// # Errors
-    /// The file's, and those of `then`.
+    /// Those of reading the file, and of `then`.
     pub fn with_message<T>(
         &self,
         then: impl FnOnce(Message<'_>) -> Result<T, gabion_engine::Error>,

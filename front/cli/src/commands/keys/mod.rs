@@ -1,4 +1,4 @@
-//! Keys, and what is done with them.
+//! Commands that work with key files.
 
 pub mod acvp;
 pub mod algorithms;

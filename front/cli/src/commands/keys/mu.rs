@@ -1,4 +1,4 @@
-//! `gabion mu`: the message representative of ML-DSA.
+//! `gabion mu`: computes the ML-DSA message representative.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -11,15 +11,16 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys::{self, KeyArgs};
 
-/// Compute mu of a file or standard input, which ML-DSA signs
+/// Compute mu of a file or standard input, for signing with ML-DSA
 ///
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem --pub pub.pem && echo hi > hi.txt
 ///   gabion mu --key pub.pem hi.txt > hi.mu
 ///   gabion sign --mu --key key.pem --out hi.sig hi.mu && gabion verify --key pub.pem --sig hi.sig hi.txt
 ///
-/// Prints mu (FIPS 204, Algorithm 7, line 6) as 128 hexadecimal digits. It depends on the public key and the context string.
-/// Whoever signs it makes the signature of the message without the message. The file may have any size.
+/// Prints mu (FIPS 204, Algorithm 7, line 6) as 128 hexadecimal digits. It depends on the public
+/// key and the context string. Signing mu produces the signature of the message, so the signer does
+/// not need the message. The file may have any size.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -45,7 +46,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 /// Reads a message to its end and returns its mu under a public key.
 ///
 /// # Errors
-/// [`Failure::Usage`] unless it is an ML-DSA key, and if the message cannot be read.
+/// [`Failure::Usage`] if the key is not an ML-DSA key or the message cannot be read.
 pub fn of(
     key: &VerifyKey,
     context: &[u8],
@@ -59,7 +60,7 @@ pub fn of(
     pieces.try_into().map_err(|_| other())
 }
 
-/// Reads a message to its end into `pieces`, and returns what they come to.
+/// Reads a message to its end into `pieces` and returns the result.
 ///
 /// # Errors
 /// [`Failure::Usage`] if the message cannot be read.

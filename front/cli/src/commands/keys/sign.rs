@@ -1,4 +1,4 @@
-//! `gabion sign`: a signature over a file.
+//! `gabion sign`: signs a file.
 
 use std::path::PathBuf;
 
@@ -16,8 +16,8 @@ use crate::keys::{self, KeyArgs};
 ///
 /// With a raw key: gabion sign --algorithm FN-DSA-512-draft --key key.bin --out hi.sig hi.txt
 ///
-/// Signs the message itself (not a digest of it, unless --prehash is given), hedged with fresh
-/// randomness where the algorithm takes any.
+/// Signs the message itself, or its digest with --prehash. Signatures are hedged with fresh
+/// randomness if the algorithm supports it.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -27,10 +27,10 @@ pub struct Args {
     mode: MessageArgs,
     #[command(flatten)]
     mu: MuArgs,
-    /// Sign without randomness: the same key and message always give the same signature
+    /// Sign without randomness: the same key and message always produce the same signature
     #[arg(long)]
     deterministic: bool,
-    /// File for the signature; `-` is standard output, which then is no terminal
+    /// File for the signature; `-` is standard output, unless that is a terminal
     #[arg(long, value_name = "SIG", default_value = "-")]
     out: PathBuf,
     #[command(flatten)]

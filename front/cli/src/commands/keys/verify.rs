@@ -1,4 +1,4 @@
-//! `gabion verify`: is this signature good?
+//! `gabion verify`: verifies a signature.
 
 use std::path::PathBuf;
 
@@ -15,8 +15,8 @@ use crate::keys::{self, KeyArgs};
 ///
 /// With a raw key: gabion verify --algorithm FN-DSA-512-draft --key pub.bin --sig hi.sig hi.txt
 ///
-/// Exits 0 when it verifies and 1 when it does not. The key may be a public key, a private key
-/// or a certificate, of which only the public key is used.
+/// Exits 0 if the signature verifies and 1 if not. The key may be a public key, a private key or a
+/// certificate; only the public key is used.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -1,11 +1,11 @@
-//! `gabion kms attest`: what a key is, signed by the service.
+//! `gabion kms attest`: prints a signed statement about a key.
 
 use gabion_kms_wire::native::Attest;
 
 use super::{client, say_json};
 use crate::failure::Failure;
 
-/// Print what a key is, signed by the service: a JWS of ML-DSA-44
+/// Print the service's signed statement about a key: an ML-DSA-44 JWS
 ///
 /// Example:
 ///   gabion kms key create release --algorithm ML-DSA-65
@@ -16,7 +16,7 @@ pub struct Args {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// A text that comes back within the answer, so that an older one is not taken for it
+    /// Nonce that the statement repeats, so an older statement is not accepted in its place
     #[arg(long, value_name = "TEXT")]
     nonce: Option<String>,
     /// Print the service's answer as one JSON object: attest, jws, revision

@@ -1,4 +1,4 @@
-//! `gabion kms audit`: what the service did, and that nobody changed what it says of that.
+//! `gabion kms audit`: reads, verifies and archives the audit log.
 
 mod verify;
 
@@ -23,13 +23,13 @@ use crate::files;
 /// Example:
 ///   gabion kms audit tail
 ///
-/// Needs a token that allows `audit`.
+/// Needs a token that allows the action `audit`.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
-    /// Print JSON: the service's answer on one line, or a line for each record
+    /// Print JSON: the service's answer on one line, or one line per record
     #[arg(long, global = true)]
     json: bool,
 }
@@ -41,25 +41,27 @@ enum Command {
     /// Example:
     ///   gabion kms audit tail --lines 20
     ///
-    /// Reading the log is told of in the log, too; what --follow reads is not shown by it as far as nothing else happened.
+    /// Reading the log is recorded in the log as well. --follow hides the records of its own reads
+    /// while nothing else happens.
     #[command(verbatim_doc_comment)]
     Tail {
-        /// Go on with records as they come, until Ctrl-C
+        /// Keep printing records as they arrive, until Ctrl-C
         #[arg(long)]
         follow: bool,
-        /// How many records to begin with
+        /// Number of records to start with
         #[arg(long, value_name = "N", default_value = "10")]
         lines: u32,
-        /// Begin with the record of this index instead
+        /// Index of the record to start with instead
         #[arg(long, value_name = "INDEX", conflicts_with = "lines")]
         from: Option<u64>,
     },
-    /// Print the keys that verify checkpoints, one a line
+    /// Print the keys that verify checkpoints, one per line
     ///
     /// Example:
     ///   gabion kms audit keys > kms.vkeys
     ///
-    /// Keep them where whoever can write the log can't: `verify` and `prove` take them by --keys.
+    /// Store them where an attacker who can write the log cannot change them, and pass them to
+    /// `verify` and `prove` with --keys.
     #[command(verbatim_doc_comment)]
     Keys,
     /// Verify the log: each record, each tile, and both signatures of the checkpoint
@@ -67,46 +69,48 @@ enum Command {
     /// Example:
     ///   gabion kms audit verify
     ///
-    /// With DIR that of a folder, offline, which needs --keys; else that of the service: its records and entries, as it
-    /// gives them, against its checkpoint. Exits 1 where something is wrong.
+    /// With DIR, verifies the log in a folder, offline; this needs --keys. Without DIR, verifies
+    /// the records and entries that the service returns against its checkpoint. Exits 1 if the
+    /// verification fails.
     #[command(verbatim_doc_comment)]
     Verify(verify::Args),
-    /// Print what proves that a record is in the log, after checking it
+    /// Print the proof that a record is in the log, after verifying it
     ///
     /// Example:
     ///   gabion kms audit prove 0
     ///
-    /// Prints the record; with --json all of the proof: record, salt, path, checkpoint. Exits 1 where it proves nothing.
+    /// Prints the record; with --json the complete proof: record, salt, path, checkpoint. Exits 1
+    /// if the proof is invalid.
     #[command(verbatim_doc_comment)]
     Prove {
-        /// Which record, from 0
+        /// Index of the record, starting at 0
         index: u64,
-        /// File with the keys of the log, as `keys` prints them [default: ask the service]
+        /// File with the log's keys, as printed by `keys` [default: ask the service]
         #[arg(long, value_name = "FILE")]
         keys: Option<PathBuf>,
     },
-    /// Have the service move full segments to the folder that its configuration names
+    /// Move full segments of the log to the archive folder of the service's configuration
     ///
     /// Example:
     ///   gabion kms audit archive --keep-days 90
     ///
-    /// All of them if nothing else is said; those that neither option keeps otherwise. Tiles and checkpoint stay, so that the
-    /// log verifies as before.
+    /// Moves all full segments, except those that --keep-days or --keep-mib keeps. Tiles and
+    /// checkpoint stay, so the log still verifies.
     #[command(verbatim_doc_comment)]
     Archive {
-        /// Keep segments with a record that is not older
+        /// Keep segments that contain a record younger than this many days
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u64>,
-        /// Keep the newest segments, as far as all take at most so many MiB
+        /// Keep the newest segments up to a total size in MiB
         #[arg(long, value_name = "MIB")]
         keep_mib: Option<u64>,
     },
 }
 
-/// Records that are asked for at once.
+/// Records per request.
 const PAGE: u32 = 1000;
 
-/// How often it is asked whether there are more.
+/// Interval between requests of `--follow`.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Runs the command.
@@ -146,7 +150,7 @@ fn tail(follow: bool, lines: u32, from: Option<u64>, json: bool) -> Result<(), F
     let client = client()?;
     let state: AuditState = client.get("/v1/kms/audit/state")?;
     let mut next = from.unwrap_or(state.size.saturating_sub(lines.into())).max(state.first);
-    // What there was before this command itself is told of.
+    // Excludes the record of this command itself.
     let mut until = state.size;
     loop {
         while next < until {
@@ -157,7 +161,7 @@ fn tail(follow: bool, lines: u32, from: Option<u64>, json: bool) -> Result<(), F
                 say_record(record, json)?;
             }
             next = last.index + 1;
-            // Of two records more the last one tells of this very request.
+            // A single remaining record is the record of this request.
             if follow && read.size == next + 1 {
                 next += 1;
                 until = next;
@@ -190,7 +194,7 @@ fn say_record(record: &AuditRecord, json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// An entry, of what the service says of one.
+/// Converts an audit record of the service to a log entry.
 fn entry(said: &AuditRecord) -> Result<Entry, Failure> {
     let record: Result<Record, _> = serde_json::from_value(said.record.clone());
     let salt = decode(&said.salt).and_then(|salt| <[u8; 32]>::try_from(salt).ok());
@@ -203,7 +207,7 @@ fn entry(said: &AuditRecord) -> Result<Entry, Failure> {
     }
 }
 
-/// Keys of a log, of a file or as the service says, and whose word they are.
+/// Returns the keys of a log, from a file or the service, and a description of their source.
 fn keys(file: Option<&PathBuf>, client: Option<&Client>) -> Result<(Vec<String>, String), Failure> {
     let (keys, whose) = match (file, client) {
         (Some(path), _) => {
@@ -220,7 +224,7 @@ fn keys(file: Option<&PathBuf>, client: Option<&Client>) -> Result<(Vec<String>,
             return Err(Failure::Usage(why.to_owned()));
         }
     };
-    // One of the two alone would let the other signature be anything.
+    // A single key would leave the other signature of the checkpoint unchecked.
     match keys.len() >= 2 {
         true => Ok((keys, whose)),
         false => Err(Failure::Usage(format!(
@@ -246,7 +250,7 @@ fn prove(index: u64, file: Option<&PathBuf>, json: bool) -> Result<(), Failure> 
     Ok(())
 }
 
-/// What is wrong with a log is an answer; what can't be read is not.
+/// Maps a damaged log to exit code 1 and an unreadable one to an error.
 fn refused(error: gabion_kms_server::audit::AuditError) -> Failure {
     use gabion_kms_server::audit::AuditError;
     let text = error.to_string();

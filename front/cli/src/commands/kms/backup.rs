@@ -8,14 +8,15 @@ use gabion_kms_server::config::Config;
 use super::{client, say_json};
 use crate::failure::Failure;
 
-/// Have the server make a copy of its store, while it serves
+/// Make a copy of the server's store while it serves
 ///
 /// Example:
 ///   gabion kms backup
 ///
-/// The copy goes to the folder that the server's configuration names. It has what the store had when it was begun; the server goes
-/// on meanwhile. It is sealed by the key of its period, which is in another
-/// folder, and opens with what opens the seal now. Prints the path of the copy on the server.
+/// The copy is written to the backup folder of the server's configuration. It contains the store as
+/// of the start of the command; the server continues to serve. The copy is sealed with the key of
+/// its backup period, which is stored in another folder, and is opened by the same shares or
+/// passphrase as the store now. Prints the path of the copy on the server.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct BackupArgs {
@@ -24,28 +25,29 @@ pub struct BackupArgs {
     json: bool,
 }
 
-/// Make a store of a copy; nobody may be serving it
+/// Restore a store from a copy; the store must not be in use
 ///
 /// Example:
 ///   gabion kms restore --config kms.toml 20261126T062205123Z.backup
 ///
-/// The store that the configuration names must not be there. It is the same store's next incarnation, and sealed. The key of the
-/// copy's period is looked for in the folder that the configuration names (backup.keys). When its seal is opened, what the audit
-/// log says was taken away since is taken away again, and `gabion kms unseal` says a line each.
+/// The store that the configuration names must not exist. The restored store is the next
+/// incarnation of the same store, and sealed. The key of the copy's period is read from backup.keys
+/// in the configuration. When the store is unsealed, revocations and deletions that the audit log
+/// recorded after the copy are applied again; `gabion kms unseal` prints each of them.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct RestoreArgs {
-    /// The configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// The key of the copy's period, where it is not in the folder for those
+    /// Key of the copy's period, if it is not in the folder backup.keys
     #[arg(long, value_name = "FILE")]
     backup_key: Option<PathBuf>,
     /// The copy: a path, or the name of a file in backup.folder
     backup: PathBuf,
 }
 
-/// Makes a copy.
+/// Runs `backup`.
 pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
     let made = client()?.backup()?;
     if args.json {
@@ -56,7 +58,7 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Makes a store of one.
+/// Runs `restore`.
 pub fn restore(args: RestoreArgs) -> Result<u8, Failure> {
     let config = Config::read(&args.config)?;
     ServiceHost::restore(&config, &args.backup, args.backup_key.as_deref())?;

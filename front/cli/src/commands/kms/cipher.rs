@@ -1,4 +1,5 @@
-//! `gabion kms encrypt`, `decrypt`, `rewrap`, `wrap`, `unwrap`: what keys of the service encrypt.
+//! `gabion kms encrypt`, `decrypt`, `rewrap`, `wrap` and `unwrap`: encryption with keys of the
+//! service.
 
 use std::path::PathBuf;
 
@@ -12,40 +13,41 @@ use super::outcome::{
 };
 use crate::failure::Failure;
 
-/// Encrypt a file or standard input by a key of the service
+/// Encrypt a file or standard input with a key of the service
 ///
 /// Example:
 ///   gabion kms key create data --algorithm XAES-256-GCM
 ///   echo hi > hi.txt && gabion kms encrypt --key data --out hi.enc hi.txt
 ///
-/// The result is a line vault:vN:BASE64, which names the version; Vault's paths take it, too. What is longer than a
-/// request may be is encrypted by a key that `gabion kms datakey` makes.
+/// The ciphertext is a line vault:vN:BASE64, where N is the key version; it is compatible with
+/// Vault. For data that exceeds the maximum request size, use `gabion kms datakey`.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct EncryptArgs {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that encrypts [default: the newest]
+    /// Key version to encrypt with [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     #[command(flatten)]
     beside: AssociatedDataArgs,
-    /// What to encrypt; `-` is standard input
+    /// File to encrypt; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
     out: OutputArgs,
 }
 
-/// Decrypt what a key of the service encrypted
+/// Decrypt a ciphertext of `encrypt`, `rewrap` or `datakey`
 ///
 /// Example:
 ///   gabion kms key create data --algorithm XAES-256-GCM
 ///   echo hi > hi.txt && gabion kms encrypt --key data --out hi.enc hi.txt
 ///   gabion kms decrypt --key data --out back.txt hi.enc
 ///
-/// Exits 1 where it does not decrypt, whatever of it is another. The result is written with mode 0600.
+/// Exits 1 if decryption fails, without saying which part differs. The plaintext is written with
+/// mode 0600.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct DecryptArgs {
@@ -54,85 +56,86 @@ pub struct DecryptArgs {
     key: String,
     #[command(flatten)]
     beside: AssociatedDataArgs,
-    /// The line that `encrypt`, `rewrap` or `datakey` wrote; `-` is standard input
+    /// Ciphertext line written by `encrypt`, `rewrap` or `datakey`; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
     out: OutputArgs,
 }
 
-/// Encrypt anew, by the newest version, what an older one encrypted
+/// Re-encrypt a ciphertext with the newest version of the key
 ///
 /// Example:
 ///   gabion kms key create data --algorithm XAES-256-GCM
 ///   echo hi > hi.txt && gabion kms encrypt --key data --out hi.enc hi.txt
 ///   gabion kms key rotate data && gabion kms rewrap --key data --out new.enc hi.enc
 ///
-/// The service decrypts and encrypts: nobody sees what it is.
+/// Decryption and encryption happen in the service; the plaintext does not leave it.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct RewrapArgs {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that is to encrypt [default: the newest]
+    /// Key version to encrypt with [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     #[command(flatten)]
     beside: AssociatedDataArgs,
-    /// FILE is a key that `wrap` wrapped, and stays one
+    /// FILE is a key wrapped by `wrap`; the result is too
     #[arg(long)]
     wrapped: bool,
-    /// The line that `encrypt`, `rewrap`, `datakey` or `wrap` wrote; `-` is standard input
+    /// Ciphertext line written by `encrypt`, `rewrap`, `datakey` or `wrap`; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
     out: OutputArgs,
 }
 
-/// Wrap a key that is in a file: only `unwrap` gets it back
+/// Wrap a key file, for `unwrap` only
 ///
 /// Example:
 ///   gabion kms key create keys --algorithm XAES-256-GCM
 ///   gabion keygen ML-KEM-768 --out key.pem && gabion kms wrap --key keys --out key.wrapped key.pem
 ///
-/// Encrypts a file's bytes as `encrypt` does, but for `unwrap` alone: a token may allow one and not the other. The result
-/// is a line vault:vN:BASE64.
+/// Encrypts the bytes of a file like `encrypt`, but only `unwrap` accepts the result: a token can
+/// allow one and not the other. The result is a line vault:vN:BASE64.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct WrapArgs {
-    /// The key that wraps, by name or id
+    /// The wrapping key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that wraps [default: the newest]
+    /// Version of the wrapping key [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     #[command(flatten)]
     beside: AssociatedDataArgs,
-    /// The key to wrap; `-` is standard input
+    /// File with the key to wrap; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]
     out: OutputArgs,
 }
 
-/// Get back a key that was wrapped
+/// Unwrap a key that `wrap` wrapped
 ///
 /// Example:
 ///   gabion kms key create keys --algorithm XAES-256-GCM
 ///   gabion keygen ML-KEM-768 --out key.pem && gabion kms wrap --key keys --out key.wrapped key.pem
 ///   gabion kms unwrap --key keys --out back.pem key.wrapped
 ///
-/// Exits 1 where it does not unwrap, whatever of it is another. The result is written with mode 0600.
+/// Exits 1 if unwrapping fails, without saying which part differs. The result is written with mode
+/// 0600.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct UnwrapArgs {
-    /// The key that wrapped it, by name or id
+    /// The wrapping key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
     #[command(flatten)]
     beside: AssociatedDataArgs,
-    /// The line that `wrap` wrote; `-` is standard input
+    /// Line written by `wrap`; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]

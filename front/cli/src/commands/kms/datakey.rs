@@ -1,4 +1,4 @@
-//! `gabion kms datakey`: a key for data, and the same encrypted.
+//! `gabion kms datakey`: generates a data key and encrypts it.
 
 use std::path::PathBuf;
 
@@ -9,22 +9,23 @@ use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 
-/// Make a key for data, and encrypt it by a key of the service
+/// Generate a data key and encrypt it with a key of the service
 ///
 /// Example:
 ///   gabion kms key create data --algorithm XAES-256-GCM
 ///   gabion kms datakey --key data --out data.enc --plaintext data.key
 ///   gabion kms decrypt --key data data.enc | cmp - data.key
 ///
-/// Encrypt data by the key, keep the line beside the data and forget the key: `gabion kms decrypt` gives it back. Without
-/// --plaintext the key comes encrypted alone. The key is written with mode 0600.
+/// Encrypt your data with the data key, store the printed line with the data, and delete the data
+/// key; `gabion kms decrypt` recovers it. Without --plaintext, only the encrypted data key is
+/// returned. The plaintext key is written with mode 0600.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The key that encrypts it, by name or id
+    /// The key that encrypts the data key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// How many bits it has: 128, 256 or 512
+    /// Size of the data key in bits: 128, 256 or 512
     #[arg(long, value_name = "BITS", default_value_t = 256)]
     bits: u32,
     #[command(flatten)]
@@ -32,10 +33,10 @@ pub struct Args {
     /// File for the line vault:vN:BASE64; `-` is standard output
     #[arg(long, value_name = "OUT", default_value = "-")]
     out: PathBuf,
-    /// File for the key itself; `-` is standard output
+    /// File for the plaintext data key; `-` is standard output
     #[arg(long, value_name = "FILE")]
     plaintext: Option<PathBuf>,
-    /// Print the service's answer as one JSON object instead, with the key
+    /// Print the service's answer as one JSON object instead, including the plaintext key
     #[arg(long, conflicts_with_all = ["out", "plaintext"])]
     json: bool,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `gabion kms dev`: a server to try things out with.
+//! `gabion kms dev`: a server for trying out the service.
 
 use std::net::SocketAddr;
 
@@ -9,17 +9,18 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::ffi;
 
-/// Start a server to try things out with; keys are in memory and end with it
+/// Start a development server; its keys are in memory and end with it
 ///
 /// Example:
 ///   gabion kms dev
 ///
-/// Serves TLS 1.3 on this machine alone, until SIGTERM or Ctrl-C. Prints its address, a token that may do everything, the
-/// file with its certificate's authority, which is all that is written to a disk, and commands to paste.
+/// Serves TLS 1.3 on this machine only, until SIGTERM or Ctrl-C. Prints its address, an
+/// administrator token, the file with its certificate authority (the only file it writes), and
+/// commands to paste.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Where to listen: an address of this machine and a port, 0 for any that is free
+    /// Listening address of this machine and port; port 0 selects a free one
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8200")]
     listen: SocketAddr,
     /// Print one JSON object once it serves: address, token, expires_ms, ca_file
@@ -29,16 +30,16 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    // Or whoever hangs up early ends it.
+    // A client that disconnects early must not end the server.
     ffi::go_on_when_the_reader_is_gone();
     ffi::ignore_stray_signals(false);
-    // Where neither can be had, it is a server to try things out with.
+    // Failures are ignored: this is a development server.
     let _ = (memory::no_dumps(), memory::lock_process());
     let server = Dev::start(args.listen)?;
     let (address, token) = (server.address().to_owned(), server.token().to_owned());
     let ca_file = server.authorities().display().to_string();
     let mut told = Ok(());
-    // Whom nobody hears of nobody can use.
+    // Nobody can use a server without its address, so a failed print ends it.
     server.serve(|| {
         told = tell(args.json, &address, &token, &ca_file);
         told.is_ok()
@@ -80,7 +81,7 @@ impl From<gabion_kms_server::Error> for Failure {
                 "bad_request" => Failure::Usage(text),
                 _ => Failure::NotReady(text),
             },
-            // Sockets, files, threads, keys, TLS, and what the future adds.
+            // Errors of sockets, files, threads, keys and TLS, and future variants.
             _ => Failure::NotReady(text),
         }
     }

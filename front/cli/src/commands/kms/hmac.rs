@@ -1,4 +1,4 @@
-//! `gabion kms hmac`: tags by a key of the service.
+//! `gabion kms hmac`: HMAC tags with a key of the service.
 
 use std::path::PathBuf;
 
@@ -11,28 +11,28 @@ use super::{SHORT_MAX, client, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Input};
 
-/// Make the tag of a file or standard input by a key of the service, or verify one
+/// Compute or verify the HMAC tag of a file or standard input with a key of the service
 ///
 /// Example:
 ///   gabion kms key create tags --algorithm HMAC-SHA-256
 ///   echo hi > hi.txt && gabion kms hmac --key tags --out hi.tag hi.txt
 ///   gabion kms hmac --key tags --verify hi.tag hi.txt
 ///
-/// A tag is a line vault:vN:BASE64, which names the version. A message may have any size: it is read as it is sent. With --verify exits 0 when it is the file's, and 1 when it is
-/// not.
+/// A tag is a line vault:vN:BASE64, where N is the key version. A message may have any size: it is
+/// streamed to the service. With --verify, exits 0 if the tag belongs to the file and 1 if not.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that makes the tag [default: the newest]
+    /// Key version for the tag [default: the newest]
     #[arg(long = "version", value_name = "VERSION", conflicts_with = "verify")]
     number: Option<u32>,
-    /// Verify the tag that is in a file; `-` is standard input
+    /// Verify the tag in this file; `-` is standard input
     #[arg(long, value_name = "TAG", conflicts_with = "out")]
     verify: Option<PathBuf>,
-    /// The message; `-` is standard input
+    /// File with the message; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]

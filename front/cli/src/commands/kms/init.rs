@@ -1,4 +1,4 @@
-//! `gabion kms init`: a store with its seal, and the first token.
+//! `gabion kms init`: creates a store with its seal, and the first token.
 
 use std::path::PathBuf;
 
@@ -15,34 +15,36 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
 
-/// Make a store with its seal, and a first token
+/// Create a store with its seal, and the first token
 ///
 /// Example:
 ///   gabion kms init --config kms.toml --shares 5 --threshold 3 --certificate admin.pem
 ///
-/// Prints the shares that open the seal and a token that may do everything, once and never again: give each share to
-/// somebody else. The token is bound to the certificate, which may be left out where the configuration says that
-/// administration needs none. With --holder no share is printed in clear: each is wrapped for a person's public key of
-/// X-Wing (`gabion keygen X-Wing`), and they open it by `gabion kms share open`. Nobody may be serving the store.
+/// Prints the unseal shares and an administrator token. They are shown only this once; give each
+/// share to a different person. The token is bound to the certificate, which may be omitted if the
+/// configuration does not require one for administration. With --holder, no share is printed in
+/// clear: each is wrapped for a person's X-Wing public key (`gabion keygen X-Wing`) and opened with
+/// `gabion kms share open`. The store must not be in use.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// How many shares there are
+    /// Number of shares
     #[arg(long, value_name = "N", default_value = "5")]
     shares: u8,
-    /// How many of them open the seal
+    /// Number of shares that open the seal
     #[arg(long, value_name = "N", default_value = "3")]
     threshold: u8,
-    /// A passphrase that opens the seal too: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
+    /// Passphrase that also opens the seal: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     passphrase: Option<PassIn>,
-    /// PEM of the client's certificate that the token is bound to
+    /// PEM file with the client certificate that the token is bound to
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// How long the token lives, such as 30d, or seconds [default: 90d, or as long as the configuration lets a token live]
+    /// Lifetime of the token, such as 30d, or seconds [default: 90d, or the maximum of the
+    /// configuration if that is shorter]
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     lifetime: Option<u64>,
     #[command(flatten)]
@@ -54,7 +56,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    // Where it can't be had, the shares are printed all the same.
+    // If dumps cannot be disabled, the shares are printed nevertheless.
     let _ = memory::no_dumps();
     let config = Config::read(&args.config)?;
     let passphrase = args.passphrase.map(|source| text(&source.password()?)).transpose()?;

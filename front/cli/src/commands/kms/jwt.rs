@@ -1,4 +1,4 @@
-//! `gabion kms jwt`: JSON Web Tokens, signed and verified by a key of the service.
+//! `gabion kms jwt`: signs and verifies JSON Web Tokens with a key of the service.
 
 use std::path::{Path, PathBuf};
 
@@ -12,14 +12,15 @@ use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;
 
-/// Sign and verify JSON Web Tokens by a key of the service
+/// Sign and verify JSON Web Tokens with a key of the service
 ///
 /// Example:
 ///   gabion kms key create login --algorithm ECDSA-P-256 --jwt-max-lifetime 1h
 ///   gabion kms jwt sign --key login --claim sub=alice --lifetime 15m > login.jwt
 ///   gabion kms jwt verify --key login login.jwt
 ///
-/// The key's algorithm is that of the token: EdDSA, ES256, ES384, ES512, PS256 or ML-DSA (RFC 9964).
+/// The key determines the algorithm of the token: EdDSA, ES256, ES384, ES512, PS256 or ML-DSA (RFC
+/// 9964).
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -39,8 +40,9 @@ enum Command {
     ///   echo '{"iss": "https://id.example.com", "aud": ["web", "api"]}' > claims.json
     ///   gabion kms jwt sign --key login --claim sub=alice --lifetime 15m claims.json
     ///
-    /// The token needs an end: --lifetime, or the claim exp. It lives as long as the key allows at most, or a day if the key sets no
-    /// --jwt-max-lifetime. A token of more than 4 KiB, as all of ML-DSA-65 and ML-DSA-87, is printed with a warning.
+    /// The token needs an expiry: --lifetime, or the claim exp. The lifetime is limited to
+    /// --jwt-max-lifetime of the key, or one day if the key does not set it. Tokens larger than 4
+    /// KiB, which includes all tokens of ML-DSA-65 and ML-DSA-87, are printed with a warning.
     #[command(verbatim_doc_comment)]
     Sign(Sign),
     /// Verify a token and print its claims
@@ -50,7 +52,8 @@ enum Command {
     ///   gabion kms jwt sign --key login --claim aud=web --lifetime 15m > login.jwt
     ///   gabion kms jwt verify --key login --audience web login.jwt
     ///
-    /// Exits 0 if it is valid and 1 if not, and then says why. The algorithm is the key's, whatever the token says.
+    /// Exits 0 if the token is valid. Otherwise prints the reason and exits 1. The algorithm is
+    /// that of the key, not the one in the token's header.
     #[command(verbatim_doc_comment)]
     Verify(Verify),
 }
@@ -60,13 +63,13 @@ struct Sign {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that signs [default: the newest]
+    /// Key version that signs [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
-    /// How long the token lives, such as 15m or 12h; sets iat and exp
+    /// Lifetime of the token, such as 15m or 12h; sets iat and exp
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     lifetime: Option<u64>,
-    /// A claim that is a text, beside those of FILE; several times for several
+    /// A claim with a string value, in addition to those of FILE; may be given several times
     #[arg(long = "claim", value_name = "NAME=VALUE", value_parser = claim)]
     claims: Vec<(String, String)>,
     /// Set nbf to the current time
@@ -75,10 +78,11 @@ struct Sign {
     /// Set jti to a random value
     #[arg(long)]
     jti: bool,
-    /// The type in the token's header, such as at+jwt [default: JWT]
+    /// Type in the token's header, such as at+jwt [default: JWT]
     #[arg(long, value_name = "TYPE")]
     typ: Option<String>,
-    /// File with the claims as a JSON object; `-` is standard input [default: those of --claim alone]
+    /// File with the claims as a JSON object; `-` is standard input [default: only those of
+    /// --claim]
     file: Option<PathBuf>,
 }
 
@@ -87,16 +91,16 @@ struct Verify {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The issuer that the token has to have [default: any]
+    /// Required issuer [default: any]
     #[arg(long, value_name = "ISSUER")]
     issuer: Option<String>,
-    /// The audience that it has to name. A token that names audiences is not valid without it
+    /// Expected audience. Required to accept a token that names audiences
     #[arg(long, value_name = "AUDIENCE")]
     audience: Option<String>,
-    /// The type that it has to have [default: JWT]
+    /// Required type [default: JWT]
     #[arg(long, value_name = "TYPE")]
     typ: Option<String>,
-    /// How far the issuer's clock may be from the service's, 60s at most [default: 0]
+    /// Accepted clock difference between issuer and service, at most 60s [default: 0]
     #[arg(long, value_name = "TIME", value_parser = period)]
     leeway: Option<u64>,
     /// File with the token; `-` is standard input
@@ -140,7 +144,8 @@ fn sign(json: bool, asked: Sign) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// The claims of a file and of the command line. None may be there twice: a reader would take the one or the other.
+/// Merges the claims of the file and the command line. Duplicates are rejected, because readers
+/// would disagree on which one counts.
 fn all_claims(
     file: Option<&Path>,
     texts: Vec<(String, String)>,
@@ -204,7 +209,7 @@ fn verify(json: bool, asked: Verify) -> Result<u8, Failure> {
     }
 }
 
-/// What a reason of the service means.
+/// Describes a reason code of the service.
 fn words(reason: &str) -> &str {
     match reason {
         "header" => "its header has a parameter besides `alg`, `kid` and `typ`",

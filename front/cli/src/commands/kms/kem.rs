@@ -1,4 +1,4 @@
-//! `gabion kms encaps` and `decaps`: secrets by a KEM's key of the service.
+//! `gabion kms encaps` and `decaps`: shared secrets with a KEM key of the service.
 
 use std::path::PathBuf;
 
@@ -10,21 +10,21 @@ use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 
-/// Make a shared secret, and the ciphertext that brings it to a key of the service
+/// Make a shared secret, and a ciphertext that a key of the service decapsulates
 ///
 /// Example:
 ///   gabion kms key create box --algorithm ML-KEM-768
 ///   gabion kms encaps --key box --out ct.bin --secret secret.bin
 ///
-/// Whoever has the public key, which `gabion kms key show` prints, needs no service for this: `gabion encaps`. The secret
-/// is written with mode 0600.
+/// With the public key (`gabion kms key show`), `gabion encaps` does this without the service. The
+/// secret is written with mode 0600.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct EncapsArgs {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version [default: the newest]
+    /// Key version [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     /// File for the ciphertext; `-` is standard output
@@ -40,25 +40,25 @@ pub struct EncapsArgs {
     force: Force,
 }
 
-/// Get the shared secret out of a ciphertext by a key of the service
+/// Decapsulate a ciphertext with a key of the service
 ///
 /// Example:
 ///   gabion kms key create box --algorithm ML-KEM-768
 ///   gabion kms encaps --key box --out ct.bin --secret secret.bin
 ///   gabion kms decaps --key box --out got.bin ct.bin && cmp secret.bin got.bin
 ///
-/// A ciphertext does not name its version: after a rotation say which. One that was changed, or made for another key,
-/// gives another secret and no error.
+/// A ciphertext does not name its key version: after a rotation, specify it. A ciphertext that was
+/// modified, or made for another key, yields a different secret and no error.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct DecapsArgs {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that it was made for [default: the newest]
+    /// Key version that the ciphertext was made for [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
-    /// The ciphertext; `-` is standard input
+    /// File with the ciphertext; `-` is standard input
     #[arg(value_name = "CT", default_value = "-")]
     file: PathBuf,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! `gabion kms key`: keys of the service.
+//! `gabion kms key`: manages keys of the service.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use super::transfer::{self, ExportArgs, ImportArgs, WrappingKeyArgs};
 use super::{client, say_json};
 use crate::failure::{Failure, spelt};
 
-/// Make, show and change keys of the service
+/// Create, show and change keys of the service
 ///
 /// Example:
 ///   gabion kms key create release --algorithm ML-DSA-65 && gabion kms key rotate release
@@ -29,20 +29,21 @@ pub struct Args {
     /// Print JSON: the service's answer on one line
     #[arg(long, global = true)]
     json: bool,
-    /// Your name for this change: asked for again within 24 hours it is not done again, and has the same answer
+    /// Idempotency key of this change: repeating it within 24 hours returns the first answer and
+    /// changes nothing
     #[arg(long, global = true, value_name = "NAME")]
     op_id: Option<String>,
 }
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a key with its first version
+    /// Create a key with its first version
     ///
     /// Example:
     ///   gabion kms key create release --algorithm ML-DSA-65
     #[command(verbatim_doc_comment, after_help = algorithms())]
     Create(Create),
-    /// List keys in the order of their names
+    /// List keys by name
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key list
@@ -54,41 +55,43 @@ enum Command {
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key show web
     #[command(verbatim_doc_comment)]
     Show(KeyArg),
-    /// Make a new version, which signs, encrypts or makes tags from now on
+    /// Create a new version, which is used from now on to sign, encrypt and compute tags
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
     #[command(verbatim_doc_comment)]
     Rotate(KeyArg),
-    /// Say which versions may be used for what, and set labels
+    /// Set labels, and limits on which versions may be used for what
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
     ///   gabion kms key config web --min-sign 1 --label team=a --rotate-every 30d
     #[command(verbatim_doc_comment)]
     Config(Config),
-    /// Make a key of a file, or one version more
+    /// Import a key, or a further version, from a file
     ///
     /// Example:
     ///   gabion keygen ML-DSA-65 --out key.pem
     ///   gabion kms key import release --algorithm ML-DSA-65 key.pem
     ///
-    /// Key files are read as by `gabion sign`; a symmetric key is a file of its bytes. With --public the public key alone is
-    /// taken. What comes is used once before it is kept. With --wrap nobody but the service sees the key, and with --wrapped
-    /// FILE is one that was wrapped elsewhere.
+    /// Key files have the formats of `gabion sign`; a symmetric key is a file with its bytes. With
+    /// --public, only the public key is imported. The service tests a key before it stores it. With
+    /// --wrap, the key is encrypted for the service on this machine; with --wrapped, FILE was
+    /// wrapped elsewhere.
     #[command(verbatim_doc_comment)]
     Import(ImportArgs),
-    /// Write the private half of a version to a file, if the key allows that
+    /// Export the private key of a version to a file, if the key is exportable
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key config web --exportable
     ///   gabion kms key export web --out web.pem
     ///
-    /// With --wrap-for nobody but whoever has that key sees it. Wrapped for another service's `wrapping-key` it is imported
-    /// there by `import --wrapped`, under the same name.
+    /// With --wrap-for, only the owner of that public key can read the export. If it is wrapped for
+    /// the `wrapping-key` of another service, `import --wrapped` imports it there under the same
+    /// name.
     #[command(verbatim_doc_comment)]
     Export(ExportArgs),
-    /// Unwrap with a key of your own what `export --wrap-for` wrote, without a service
+    /// Unwrap the output of `export --wrap-for` with your private key, without a service
     ///
     /// Example:
     ///   gabion keygen X-Wing --out mine.pem --pub mine.pub
@@ -96,30 +99,31 @@ enum Command {
     ///   gabion kms key export web --wrap-for mine.pub --out web.wrapped
     ///   gabion kms key open web --algorithm Ed25519 --key mine.pem --out web.pem web.wrapped
     ///
-    /// Asks nobody, and needs no address and no token. The name and the algorithm are those of the key where it was exported: under
-    /// others it does not open. That it opens does not say who wrapped it: everybody can who has your public key.
+    /// Works offline: needs neither an address nor a token. The name and the algorithm must be
+    /// those of the exported key; otherwise unwrapping fails. Success does not prove who wrapped
+    /// the key: every holder of your public key can.
     #[command(verbatim_doc_comment)]
     Open(OpenArgs),
-    /// Write the public key for which to wrap what is imported
+    /// Write the public key to wrap imported keys for
     ///
     /// Example:
     ///   gabion kms key wrapping-key --out service.pem
     #[command(verbatim_doc_comment)]
     WrappingKey(WrappingKeyArgs),
-    /// Take a version out of use
+    /// Disable a version
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key disable web --version 1
     #[command(verbatim_doc_comment)]
     Disable(VersionArg),
-    /// Put a version into use again
+    /// Enable a disabled version
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key disable web --version 1
     ///   gabion kms key enable web --version 1
     #[command(verbatim_doc_comment)]
     Enable(VersionArg),
-    /// Destroy the versions before one, for good
+    /// Destroy all versions below a version, irreversibly
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
@@ -128,36 +132,38 @@ enum Command {
     Trim {
         #[command(flatten)]
         of: KeyArg,
-        /// The first version that stays
+        /// Lowest version to keep
         #[arg(long, value_name = "VERSION")]
         before: u32,
     },
-    /// Delete a key: nothing uses it until it is restored
+    /// Delete a key: it cannot be used until it is restored
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
     #[command(verbatim_doc_comment)]
     Delete(KeyArg),
-    /// Restore a key that was deleted
+    /// Restore a deleted key
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
     ///   gabion kms key restore web
     #[command(verbatim_doc_comment)]
     Restore(KeyArg),
-    /// Destroy a key that was deleted, for good
+    /// Destroy a deleted key, irreversibly
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key delete web
     ///   gabion kms key destroy web
     ///
-    /// With --expire-backups nobody reads a backup any more that may have it: the keys of their periods are destroyed, too, and
-    /// with them whatever else these backups have, which is printed. It takes the action `backup` besides.
+    /// With --expire-backups, all backups that may contain the key become unreadable: the keys of
+    /// their periods are destroyed, along with access to everything else in these backups, which is
+    /// printed. This also needs the action `backup`.
     #[command(verbatim_doc_comment)]
     Destroy {
         #[command(flatten)]
         of: KeyArg,
-        /// Destroy the keys of all periods of backups that may have it; by the key's id it goes on where it stopped
+        /// Destroy the keys of all backup periods that may contain the key; repeat with the key's
+        /// id to resume
         #[arg(long)]
         expire_backups: bool,
     },
@@ -165,30 +171,31 @@ enum Command {
 
 #[derive(clap::Args)]
 struct Create {
-    /// What to call it: 1 to 64 of 0-9 A-Z a-z _ - .
+    /// Name: 1 to 64 of 0-9 A-Z a-z _ - .
     name: String,
-    /// Its algorithm: one of those below, with or without capitals and hyphens
+    /// Algorithm: one of those below, in upper or lower case, with or without hyphens
     #[arg(long)]
     algorithm: String,
-    /// What it is for, a part of its id [default: transit]
+    /// Purpose, part of the key's id [default: transit]
     #[arg(long)]
     purpose: Option<String>,
-    /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
+    /// Conformance that can never be removed: cnsa2, fips-alg or software; may be given several
+    /// times
     #[arg(long, value_name = "LABEL")]
     conformance: Vec<String>,
-    /// Have the clock rotate it every so often: 12h, 30d, an hour at least [default: never]
+    /// Rotate automatically at this interval: 12h, 30d, at least one hour [default: never]
     #[arg(long, value_name = "TIME", value_parser = period)]
     rotate_every: Option<u64>,
-    /// Of ML-DSA: have it sign and verify mu alone, so that no message reaches the service, for good
+    /// ML-DSA only: sign and verify only mu, so messages never reach the service; cannot be removed
     #[arg(long)]
     mu_required: bool,
-    /// Have it sign JSON Web Tokens alone, for good, that live so long at most: 15m, 12h, 30d
+    /// Sign only JSON Web Tokens, with this maximum lifetime: 15m, 12h, 30d; cannot be removed
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     jwt_max_lifetime: Option<u64>,
 }
 
 impl Create {
-    /// The request as it is sent.
+    /// Returns the request body.
     fn wire(self) -> CreateKey {
         CreateKey {
             name: self.name,
@@ -222,39 +229,42 @@ struct VersionArg {
 struct Config {
     #[command(flatten)]
     of: KeyArg,
-    /// The oldest version that signs, encrypts or makes tags; 0: the newest one alone
+    /// Lowest version that signs, encrypts or computes tags; 0: only the newest
     #[arg(long, value_name = "VERSION")]
     min_sign: Option<u32>,
-    /// The oldest version that verifies
+    /// Lowest version that verifies
     #[arg(long, value_name = "VERSION")]
     min_verify: Option<u32>,
-    /// The oldest version that decrypts
+    /// Lowest version that decrypts
     #[arg(long, value_name = "VERSION")]
     min_decrypt: Option<u32>,
-    /// A label, instead of all that there are; several times for several
+    /// A label; replaces all existing labels; may be given several times
     #[arg(long = "label", value_name = "NAME=VALUE", value_parser = label)]
     labels: Vec<(String, String)>,
-    /// Allow `export` to give out the private half, for good
+    /// Allow `export` of the private key; cannot be undone
     #[arg(long)]
     exportable: bool,
-    /// Of ML-DSA: have it sign and verify mu alone, so that no message reaches the service, for good
+    /// ML-DSA only: sign and verify only mu, so messages never reach the service; cannot be removed
     #[arg(long)]
     mu_required: bool,
-    /// Have it sign JSON Web Tokens alone, for good, that live so long at most: 15m, 12h, 30d
+    /// Sign only JSON Web Tokens, with this maximum lifetime: 15m, 12h, 30d; cannot be removed
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     jwt_max_lifetime: Option<u64>,
-    /// When a use is answered: durable (the disk has its record), written (the system has it), default
+    /// When a use is answered: durable (its audit record is on the disk), written (handed to the
+    /// operating system), default
     #[arg(long, value_parser = ["durable", "written", "default"])]
     class: Option<String>,
-    /// From when on it makes nothing new: 2027-01-01T00:00:00Z, or milliseconds since 1970; 0: never
+    /// Expiry after which the key makes nothing new: 2027-01-01T00:00:00Z, or milliseconds since
+    /// 1970; 0: never
     #[arg(long, value_name = "TIME", value_parser = time)]
     expires: Option<u64>,
-    /// Have the clock rotate it when its newest version is so old: 12h, 30d, an hour at least; 0: never
+    /// Rotate automatically when the newest version has this age: 12h, 30d, at least one hour; 0:
+    /// never
     #[arg(long, value_name = "TIME", value_parser = period)]
     rotate_every: Option<u64>,
 }
 
-/// Lists the algorithms of keys, in lines of a terminal's width.
+/// Lists the key algorithms, wrapped to the width of a terminal.
 fn algorithms() -> String {
     let (mut text, mut len) = ("Algorithms:\n ".to_owned(), 1);
     for algorithm in KeyAlgorithm::all() {
@@ -275,7 +285,7 @@ fn label(text: &str) -> Result<(String, String), String> {
     Ok((name.to_owned(), value.to_owned()))
 }
 
-/// Keys that are asked for together.
+/// Keys per request.
 const PAGE: u32 = 1000;
 
 /// Runs the command.
@@ -378,7 +388,8 @@ fn show(client: &Client, json: bool, name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Destroys a key with the backups that have it. By its id, since its name is free as soon as that has begun.
+/// Destroys a key and the backups that contain it. Uses the id, because the name becomes free as
+/// soon as the destruction starts.
 fn expire(client: &Client, json: bool, key: &str) -> Result<(), Failure> {
     let id = if key.contains('/') { key.to_owned() } else { client.show(key)?.id };
     let again = |failure: Failure| {

@@ -16,22 +16,22 @@ use crate::failure::Failure;
 pub struct Args {
     /// The log's folder, or a copy [default: the log of the service]
     dir: Option<PathBuf>,
-    /// File with the log's keys, as `keys` prints them [default: ask the service]
+    /// File with the log's keys, as printed by `keys` [default: ask the service]
     #[arg(long, value_name = "FILE")]
     keys: Option<PathBuf>,
-    /// Folder with what was moved out of DIR
+    /// Folder with the segments that were archived from DIR
     #[arg(long, value_name = "FOLDER", requires = "dir")]
     archive: Option<PathBuf>,
 }
 
-/// A log that was verified.
+/// A verified log.
 struct VerifiedLog {
     checkpoint: Checkpoint,
     records: u64,
     archived: u64,
 }
 
-/// Entries that are asked for at once.
+/// Entries per request.
 const PAGE: u64 = 10_000;
 
 /// Runs the command.
@@ -71,7 +71,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Compares what the service gives of its log with the checkpoint that it gives.
+/// Verifies the records and entries that the service returns against its checkpoint.
 fn of_service(client: &Client, keys: &[String]) -> Result<VerifiedLog, Failure> {
     let state: AuditState = client.get("/v1/kms/audit/state")?;
     let checkpoint = Checkpoint::read(keys, &state.checkpoint).map_err(refused)?;
