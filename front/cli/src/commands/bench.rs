@@ -1,4 +1,5 @@
-//! `gabion bench`, `gabion report` and `gabion run`: the commands of the program `gabion-bench`, which replaces this process.
+//! `gabion bench`, `gabion report` and `gabion run`: executes the program `gabion-bench`, which
+//! implements them.
 
 use std::env;
 use std::ffi::OsString;
@@ -9,9 +10,9 @@ use std::process::Command;
 
 use crate::failure::Failure;
 
-/// The program and the package that has it.
+/// The program, and the package that contains it.
 const PROGRAM: &str = "gabion-bench";
-/// The commands of `gabion` that the program has.
+/// The commands that `gabion-bench` implements.
 const COMMANDS: [&str; 3] = ["bench", "report", "run"];
 
 /// Returns whether the process's arguments name a command of `gabion-bench`.
@@ -20,7 +21,8 @@ pub fn is_requested() -> bool {
     line.get(name_at(&line)).is_some_and(|name| COMMANDS.iter().any(|command| name == command))
 }
 
-/// Executes `gabion-bench` from the folder of this program with the process's arguments; returns only if that fails.
+/// Executes `gabion-bench` from this program's folder with the process's arguments. Returns only on
+/// failure.
 pub fn execute() -> Failure {
     let (name, arguments) = invocation(line());
     let program = match program() {
@@ -40,17 +42,17 @@ pub fn execute() -> Failure {
     })
 }
 
-/// The process's arguments.
+/// Returns the process's arguments.
 fn line() -> Vec<OsString> {
     env::args_os().skip(1).collect()
 }
 
-/// Returns where a command line has the command's name: behind `help`, if it begins so.
+/// Returns the position of the command name, after `help` if the line starts with it.
 fn name_at(line: &[OsString]) -> usize {
     usize::from(line.first().is_some_and(|first| first == "help"))
 }
 
-/// Returns the name that `gabion-bench` is started under, which its help repeats, and its arguments.
+/// Returns the program name that `gabion-bench` shows in its help, and its arguments.
 fn invocation(mut line: Vec<OsString>) -> (&'static str, Vec<OsString>) {
     let at = name_at(&line);
     if line.get(at).is_some_and(|name| name == "bench") {
@@ -60,7 +62,7 @@ fn invocation(mut line: Vec<OsString>) -> (&'static str, Vec<OsString>) {
     ("gabion", line)
 }
 
-/// Returns the path of `gabion-bench` beside this program, whose symbolic links are followed.
+/// Returns the path of `gabion-bench` in the folder of this program, with symbolic links resolved.
 fn program() -> Result<PathBuf, Error> {
     Ok(env::current_exe()?.canonicalize()?.with_file_name(PROGRAM))
 }

@@ -1,5 +1,5 @@
-//! One module per command, in groups by what they are about. A command parses, calls a station, prints; it holds
-//! no mathematics.
+//! The commands, one module each, grouped by topic. A command parses its arguments, calls a library
+//! crate and prints the result; it contains no cryptography.
 
 pub mod bench;
 mod hbs;
@@ -21,7 +21,7 @@ use openssl::{bundle, doctor, exec, preflight, provider};
 pub enum Command {
     Acvp(acvp::Args),
     Algorithms(algorithms::Args),
-    /// Measure the engine, and TLS with it and without it: time, bytes, memory
+    /// Measure the engine, and TLS with and without it: time, bytes, memory
     Bench,
     Bundle(bundle::Args),
     #[command(after_help = manual::help_of_completions("gabion"))]
@@ -40,9 +40,9 @@ pub enum Command {
     Mu(mu::Args),
     Preflight(preflight::Args),
     Provider(provider::Args),
-    /// Turn results into one self-contained HTML page with plots and tables
+    /// Turn results into a self-contained HTML page with plots and tables
     Report,
-    /// Shake hands with the bundle's openssl, and measure it with and without Gabion
+    /// Run a handshake with the bundle's openssl, and measure it with and without Gabion
     Run,
     Sign(sign::Args),
     Speed(speed::Args),

@@ -1,4 +1,4 @@
-//! `gabion speed`: operations a second of single algorithms, a line for each.
+//! `gabion speed`: measures operations per second of individual algorithms.
 
 use std::time::Instant;
 
@@ -15,27 +15,28 @@ use crate::stamp::StampedRow;
 /// Example:
 ///   gabion speed ML-KEM-768 ML-DSA-65 --seconds 0.2
 ///
-/// Prints operations a second of one thread by elapsed time: one at a time, then in batches of 64. Encaps, decaps, sign and
-/// verify use a key that was expanded before. Messages have 32 bytes. `gabion bench engine` measures in more detail.
+/// Prints operations per second of one thread, by elapsed time: one at a time, then in batches of
+/// 64 operations. Encaps, decaps, sign and verify use a key that is expanded in advance. Messages
+/// have 32 bytes. `gabion bench engine` measures in more detail.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Algorithms, by any of the names that `gabion algorithms` lists [default: ML-KEM and ML-DSA]
     #[arg(value_name = "ALG")]
     algorithms: Vec<String>,
-    /// Time for each operation, which runs twice at least; may be fractional
+    /// Time for each operation, which runs at least twice; may be fractional
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
 /// Operations in one batch.
 const BATCH: usize = 64;
-/// What is signed.
+/// The message that is signed.
 const MESSAGE: Message<'_> = Message::Pure { context: &[], message: &[7; 32] };
-/// The algorithms that are measured if none is named.
+/// The default algorithms.
 const USUAL: [Algorithm; 6] = [
     Algorithm::MlKem512,
     Algorithm::MlKem768,
@@ -90,7 +91,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Operations a second, one at a time and in batches.
+/// Operations per second, one at a time and in batches.
 struct Rate {
     name: &'static str,
     one: f64,
@@ -125,19 +126,20 @@ fn line(algorithm: Algorithm, rates: &[Rate]) -> String {
     format!("{:<28}{}", algorithm.name(), one.chain(batch).collect::<String>())
 }
 
-/// A call that is repeated.
+/// A call to repeat.
 type Call<'e> = Box<dyn FnMut() -> Result<(), Failure> + 'e>;
 
-/// An operation of an algorithm, alone and as a batch.
+/// An operation of an algorithm, single and as a batch.
 struct Operation<'e> {
     name: &'static str,
     one: Call<'e>,
     batch: Call<'e>,
 }
 
-/// Repeats a call for `seconds` and returns operations a second; one call makes `count` operations.
+/// Repeats a call for `seconds` and returns operations per second; one call performs `count`
+/// operations.
 fn measure(seconds: f64, count: usize, mut call: Call<'_>) -> Result<f64, Failure> {
-    // The first call runs self-tests and makes tables.
+    // The first call runs self-tests and builds tables.
     call()?;
     let start = Instant::now();
     let mut calls = 0;

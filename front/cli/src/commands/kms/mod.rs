@@ -1,6 +1,7 @@
-//! The key management service: a server to try it out with, and what is asked of one.
+//! The commands for the key management service: a development server, the server, and its clients.
 //!
-//! Where it is and as whom it is called stands in the environment, so that no token is in a list of processes.
+//! The client commands read the service's address and token from the environment, so that the token
+//! does not appear in process lists.
 
 mod attest;
 mod audit;
@@ -38,14 +39,16 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Keys in a service, by name: they sign and encrypt there
+/// Key management service: keys that sign and encrypt on a server
 ///
 /// Example:
 ///   gabion kms dev
 ///
-/// Prints what to paste in another terminal. Every other command finds the service by GABION_KMS_ADDR (https://HOST:PORT
-/// or unix:/PATH, several by commas), GABION_KMS_TOKEN and GABION_KMS_CACERT. Exits 1 where the answer is no, or the
-/// token may not do that, 2 where the request is none, 3 where the service does not answer or is sealed: docs/guide/kms.md.
+/// `gabion kms dev` prints commands to paste into another terminal. All client commands find the
+/// service through GABION_KMS_ADDR (https://HOST:PORT or unix:/PATH, several separated by commas),
+/// GABION_KMS_TOKEN and GABION_KMS_CACERT. Exits 1 if the answer is no or the token does not allow
+/// the action, 2 if the request is invalid, and 3 if the service is sealed or does not answer:
+/// docs/guide/kms.md.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -74,7 +77,7 @@ enum Command {
     Token(token::Args),
     Unseal(seal::UnsealArgs),
     Verify(verify::Args),
-    // What makes, takes or gives out secrets.
+    // Commands that create, take or return secrets.
     Datakey(datakey::Args),
     Decaps(kem::DecapsArgs),
     Decrypt(cipher::DecryptArgs),
@@ -133,16 +136,16 @@ impl From<Error> for Failure {
                 "sealed" | "closing" | "busy" | "quota_exceeded" | "store_unavailable"
                 | "audit_unwritable" | "timeout" | "outcome_unknown" | "integrity_failed"
                 | "internal" => Failure::NotReady(text),
-                // It is not there, it is in another state, or the caller may not.
+                // Not found, wrong state, or not permitted.
                 _ => Failure::No(text),
             },
-            // Unreachable, lost, no answer of a service, and what the future adds.
+            // Unreachable, lost or invalid answers, and future variants.
             _ => Failure::NotReady(text),
         }
     }
 }
 
-/// The service that the environment names.
+/// Returns a client for the service that the environment names.
 fn client() -> Result<Client, Failure> {
     Ok(Client::new(&Settings::from_environment()?)?)
 }
@@ -155,6 +158,6 @@ fn say_json(answer: &impl Serialize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Most bytes of a message that is sent within a request of JSON: in base64 it is within what the service takes. What is
-/// longer is a request's body itself, and read as it is sent.
+/// Maximum size of a message inside a JSON request: its base64 stays within the service's limit. A
+/// longer message is the request body itself and is streamed.
 const SHORT_MAX: u64 = 512 << 10;

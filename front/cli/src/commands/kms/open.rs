@@ -1,4 +1,4 @@
-//! `gabion kms key open`: a key that was exported for one's own, without a service.
+//! `gabion kms key open`: unwraps an exported key without the service.
 
 use std::path::PathBuf;
 
@@ -15,29 +15,29 @@ use crate::keys::{self, KeyArgs};
 
 #[derive(clap::Args)]
 pub struct OpenArgs {
-    /// What the key is called where it was exported; a name, and no id
+    /// Name of the key in the exporting service; not its id
     name: String,
-    /// Its algorithm, as of `gabion kms key create`
+    /// Algorithm of the key, as for `gabion kms key create`
     #[arg(long)]
     algorithm: String,
-    /// Your private key of X-Wing, PEM or DER, or its raw bytes
+    /// Your X-Wing private key: PEM, DER or raw bytes
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
-    /// What was exported: pkcs8 or raw [default: pkcs8, if a standard has it]
+    /// Form of the exported key: pkcs8 or raw [default: pkcs8, if a standard defines it]
     #[arg(long, value_parser = ["pkcs8", "raw"])]
     form: Option<String>,
-    /// Whose it is there
+    /// Tenant of the key in the exporting service
     #[arg(long, default_value = "default")]
     tenant: String,
     /// Password of an encrypted KEY: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     passin: Option<PassIn>,
-    /// File for the key, mode 0600: PEM of PKCS#8, not encrypted, or raw bytes; `-` is standard output
+    /// File for the key, mode 0600: unencrypted PKCS#8 PEM or raw bytes; `-` is standard output
     #[arg(long, value_name = "OUT", default_value = "-")]
     out: PathBuf,
     #[command(flatten)]
     force: Force,
-    /// What `gabion kms key export --wrap-for` wrote; `-` is standard input
+    /// Output of `gabion kms key export --wrap-for`; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -83,7 +83,7 @@ pub fn run(json: bool, args: OpenArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// PKCS#8 as PEM. Whoever wrapped it may have wrapped anything.
+/// Returns PKCS#8 as PEM. The content is checked: the sender may have wrapped anything.
 fn pem(der: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let no = |_| Failure::No("what is wrapped is no PKCS#8; --form raw takes any bytes".to_owned());
     let document = SecretDocument::try_from(der).map_err(no)?;

@@ -1,4 +1,5 @@
-//! What the commands that make, take or give out secrets share: bytes beside, lines of ciphertexts, where results go.
+//! Options and helpers shared by the commands that handle secrets: associated data, ciphertext
+//! lines, and output files.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,8 @@ use crate::files::{self, Access, Force, Output, Place};
 /// `--associated-data`.
 #[derive(clap::Args)]
 pub struct AssociatedDataArgs {
-    /// In hexadecimal: what stands beside it, is not encrypted, and has to be given again to get it back
+    /// Associated data in hexadecimal: authenticated but not encrypted; decryption needs the same
+    /// value
     #[arg(long, value_name = "HEX", value_parser = hexadecimal)]
     associated_data: Option<Bytes>,
 }
@@ -27,7 +29,7 @@ fn hexadecimal(text: &str) -> Result<Bytes, String> {
 }
 
 impl AssociatedDataArgs {
-    /// As the wire has it.
+    /// Returns the value in the encoding of the API.
     pub fn sent(&self) -> Option<String> {
         self.associated_data.as_ref().map(|bytes| encode(&bytes.0))
     }
@@ -49,19 +51,20 @@ pub struct OutputArgs {
 /// The form of a result.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum OutputForm {
-    /// A line of text that anybody may read.
+    /// A line of text, readable by everyone.
     Line,
-    /// Bytes that their owner alone may read.
+    /// Secret bytes, readable by their owner only.
     Secret,
 }
 
 impl OutputArgs {
-    /// Whether the answer is printed as JSON.
+    /// Returns whether the answer is printed as JSON.
     pub fn is_json(&self) -> bool {
         self.json
     }
 
-    /// Asks for something whose result goes here. Where that can't be written, nothing is asked.
+    /// Sends a request and writes its result to `--out`. The output is checked first; if it cannot
+    /// be written, no request is sent.
     pub fn put<A: Serialize>(
         &self,
         input: &Path,
@@ -92,12 +95,12 @@ impl OutputArgs {
     }
 }
 
-/// Reads a file whose bytes are secret, or standard input.
+/// Reads a file with secret bytes, or standard input.
 pub fn secret(path: &Path) -> Result<Secret, Failure> {
     Ok(Secret::of_bytes(&files::read(path, files::LARGE_MAX)?))
 }
 
-/// Reads a line `vault:vN:BASE64`, and gives the version and the base64.
+/// Reads a line `vault:vN:BASE64` and returns the version and the base64.
 pub fn read_line(path: &Path) -> Result<(u32, String), Failure> {
     let bytes = files::read(path, files::LARGE_MAX)?;
     let refused = |why: &str| {
@@ -109,13 +112,13 @@ pub fn read_line(path: &Path) -> Result<(u32, String), Failure> {
     Ok((version, encode(&bytes)))
 }
 
-/// The line of what a version made.
+/// Returns the line for the output of a key version.
 pub fn line(version: u32, base64: &str) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let bytes = gabion_kms_wire::decode(base64).ok_or_else(no_base64)?;
     Ok(Zeroizing::new(format!("{}\n", VersionedBytes { version, bytes }).into_bytes()))
 }
 
-/// The bytes of a secret that came.
+/// Decodes a secret in the service's answer.
 pub fn decoded(text: &Secret) -> Result<Zeroizing<Vec<u8>>, Failure> {
     text.bytes().ok_or_else(no_base64)
 }

@@ -1,4 +1,4 @@
-//! Periods, lifetimes and times, as people write them.
+//! Parses periods, lifetimes and times on the command line.
 
 use gabion_kms_wire::parse_seconds;
 
@@ -11,10 +11,10 @@ pub fn lifetime(text: &str) -> Result<u64, String> {
     parse_seconds(text).filter(|seconds| *seconds > 0).ok_or_else(|| expected.to_owned())
 }
 
-/// Seconds of a period.
+/// Parses a period into seconds.
 ///
 /// # Errors
-/// A text that is none, and what was expected.
+/// A malformed period, with the expected form.
 pub fn period(text: &str) -> Result<u64, String> {
     let expected = "expected a time in s, m, h or d, such as 12h or 30d; 0: never";
     parse_seconds(text).ok_or_else(|| expected.to_owned())

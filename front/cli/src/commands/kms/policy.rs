@@ -1,4 +1,4 @@
-//! `gabion kms policy`: who may do what, by Cedar's policies.
+//! `gabion kms policy`: manages Cedar policies.
 
 use std::path::{Path, PathBuf};
 
@@ -9,13 +9,14 @@ use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;
 
-/// Say who may do what, by policies
+/// Manage and check the Cedar policies that decide who may do what
 ///
 /// Example:
 ///   echo 'permit(principal is Token, action, resource);' > all.cedar
 ///   gabion kms policy put all all.cedar
 ///
-/// Policies are Cedar's; docs/guide/kms.md has what they may speak of. All sets are in force together.
+/// docs/guide/kms.md lists the principals, actions and attributes that policies can use. All policy
+/// sets apply together.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
@@ -28,22 +29,23 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a set of policies
+    /// Write a policy set
     ///
     /// Example:
     ///   echo 'permit(principal == Token::"ci", action == Action::"sign", resource);' > build.cedar
     ///   echo 'permit(principal == Token::"dev", action, resource);' >> build.cedar
     ///   gabion kms policy put build build.cedar
     ///
-    /// A set of this name is replaced. One after which you could not change policies again is refused.
+    /// Replaces a set of the same name. A set that would prevent you from changing policies again
+    /// is rejected.
     #[command(verbatim_doc_comment)]
     Put {
-        /// What the set is called
+        /// Name of the policy set
         name: String,
-        /// The file with the policies
+        /// File with the policies
         file: PathBuf,
     },
-    /// Print a set of policies
+    /// Print a policy set
     ///
     /// Example:
     ///   echo 'permit(principal is Token, action, resource);' > all.cedar
@@ -51,16 +53,16 @@ enum Command {
     ///   gabion kms policy show all
     #[command(verbatim_doc_comment)]
     Show {
-        /// What it is called
+        /// Name of the policy set
         name: String,
     },
-    /// Print which sets there are
+    /// List the policy sets
     ///
     /// Example:
     ///   gabion kms policy list
     #[command(verbatim_doc_comment)]
     List,
-    /// Delete a set of policies
+    /// Delete a policy set
     ///
     /// Example:
     ///   echo 'permit(principal is Token, action, resource);' > all.cedar
@@ -68,47 +70,47 @@ enum Command {
     ///   gabion kms policy delete all
     #[command(verbatim_doc_comment)]
     Delete {
-        /// What it is called
+        /// Name of the policy set
         name: String,
     },
-    /// Look at a text, or ask whether somebody may do something
+    /// Check policies without writing them, or ask whether a request is allowed
     ///
     /// Example:
     ///   echo 'permit(principal is Token, action, resource);' > all.cedar
     ///   gabion kms policy check --file all.cedar --name all --principal ci --action sign --key release
     ///
-    /// Without a question only the text is looked at. Caveats of tokens count besides what this says. Exits 1 where the
-    /// answer is no.
+    /// Without --principal and --action, only the policy text is checked. Caveats of tokens apply
+    /// in addition to the policies. Exits 1 if the answer is no.
     #[command(verbatim_doc_comment)]
     Check {
-        /// Policies to look at instead of those of the set NAME that are in force; they are not written
+        /// Policies to check in place of the active set NAME; they are not written
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
-        /// Which set the file is to be
+        /// Name of the set that the file would replace
         #[arg(long, value_name = "NAME", requires = "file")]
         name: Option<String>,
-        /// Who asks: a principal of tokens, or the URI or DNS name of a certificate
+        /// Principal of the request: that of a token, or the URI or DNS name of a certificate
         #[arg(long, value_name = "PRINCIPAL", requires = "action")]
         principal: Option<String>,
-        /// The principal comes with a certificate alone, not with a token
+        /// The principal authenticates with a certificate only, without a token
         #[arg(long, requires = "principal")]
         certificate: bool,
-        /// What is asked for, such as sign
+        /// Action of the request, such as sign
         #[arg(long, value_name = "ACTION", requires = "principal")]
         action: Option<String>,
-        /// The key, by its name
+        /// Key of the request, by name
         #[arg(long, value_name = "KEY", requires = "principal")]
         key: Option<String>,
-        /// Whose key it is
+        /// Tenant of the key
         #[arg(long, value_name = "TENANT", requires = "principal")]
         tenant: Option<String>,
-        /// From where
+        /// Source address of the request
         #[arg(long, value_name = "ADDRESS", requires = "principal")]
         address: Option<String>,
     },
 }
 
-/// The service takes less of a text.
+/// Maximum size of a policy file; the limit of the service is lower.
 const TEXT_MAX: u64 = 1 << 20;
 
 /// Runs the command.

@@ -55,7 +55,7 @@ pub fn key(json: bool, key: &Key) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Seconds in the largest unit of which they are so many.
+/// Formats a duration in the largest unit that divides it.
 fn time(seconds: u64) -> String {
     let units = [(86_400, 'd'), (3_600, 'h'), (60, 'm')];
     let found = units.into_iter().find(|(of, _)| seconds.is_multiple_of(*of));

@@ -1,4 +1,4 @@
-//! `gabion kms random`: random bytes of the service.
+//! `gabion kms random`: random bytes from the service.
 
 use gabion_kms_wire::native::Random;
 use zeroize::Zeroizing;
@@ -7,14 +7,14 @@ use super::outcome::decoded;
 use super::{client, say_json};
 use crate::failure::Failure;
 
-/// Print random bytes that the service draws, in hexadecimal
+/// Print random bytes that the service generates, in hexadecimal
 ///
 /// Example:
 ///   gabion kms random 16
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// How many bytes, at most 131072
+    /// Number of bytes, at most 131072
     #[arg(value_name = "BYTES", default_value_t = 32)]
     bytes: u32,
     /// Print the service's answer as one JSON object: random_bytes, revision

@@ -1,4 +1,4 @@
-//! `gabion kms recover-admin`: a new administrator, by the recovery set.
+//! `gabion kms recover-admin`: replaces the administrators with the recovery set.
 
 use std::path::{Path, PathBuf};
 
@@ -11,33 +11,37 @@ use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files;
 
-/// Replace the administrators: give shares of the recovery set for a new token
+/// Replace the administrators: enter shares of the recovery set to get a new token
 ///
 /// Example:
 ///   gabion kms recover-admin --certificate admin.pem < share.txt
 ///
-/// Reads shares from standard input, one a line; what several people give one after the other counts together. The last
-/// one that is needed prints a token that may do everything, and no token of before is one any more. Each of them names
-/// the same certificate, to which the token is bound.
+/// Reads shares from standard input, one per line. Shares that several people enter one after the
+/// other are combined; the last one needed prints an administrator token and invalidates all
+/// existing tokens. All must specify the same certificate; the token is bound to it.
 ///
-/// Policies do not apply to the new token until it ends, but they stay in force for everybody else. The answer lists the policies
-/// that permit a principal to change policies or make tokens: delete those that you do not recognise.
+/// Policies do not apply to the new token during its lifetime but stay in force for all other
+/// callers. The answer lists the policies that permit a principal to change policies or make
+/// tokens: delete those that you do not recognise.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// PEM of the client certificate that the token is to be bound to
+    /// PEM file with the client certificate to bind the token to
     #[arg(long, value_name = "FILE")]
     certificate: Option<PathBuf>,
-    /// What the new administrator is called [default: first]
+    /// Principal of the new administrator [default: first]
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
-    /// How long the token lives, such as 30d, or seconds; each names the same [default: 90d, or as long as the server lets a token live]
+    /// Lifetime of the token, such as 30d, or seconds; the same for all shares [default: 90d, or
+    /// the server's maximum if that is shorter]
     #[arg(long, value_name = "TIME", value_parser = lifetime)]
     lifetime: Option<u64>,
-    /// Forget the shares that were given before. Without FILE at the server's own socket or with a client's certificate alone
+    /// Discard the shares entered so far. Without FILE, this needs the server's own socket or a
+    /// client certificate
     #[arg(long)]
     reset: bool,
-    /// File with shares, one a line; `-` is standard input [default: `-`, but for --reset]
+    /// File with shares, one per line; `-` is standard input [default: `-`, unless --reset is
+    /// given]
     #[arg(value_name = "FILE")]
     shares: Option<PathBuf>,
     /// Print the service's answer as one JSON object: given, threshold, token, expires_ms, overrides_policies, permits
@@ -60,7 +64,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         let shares = text(&read(args.shares.as_deref().unwrap_or(Path::new("-")))?)?;
         for share in shares_of(&shares) {
             let (share, principal) = (Some(share.to_owned().into()), args.principal.clone());
-            // The first one says that those of before do not count.
+            // Only the first share discards the earlier ones.
             let reset = reset.filter(|_| how.is_none());
             let (cnf, lifetime_s) = (cnf.clone(), args.lifetime);
             let by = RecoverAdmin { share, principal, cnf, lifetime_s, reset };
@@ -91,7 +95,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Prints that policies do not apply to the token, and the policies that permit administration to others.
+/// Prints that policies do not apply to the token, and the policies that permit administration to
+/// other principals.
 fn say_overridden(how: &Recovering) -> Result<(), Failure> {
     if how.overrides_policies != Some(true) {
         return Ok(());

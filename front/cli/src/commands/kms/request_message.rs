@@ -1,4 +1,4 @@
-//! Messages as `gabion kms sign` and `gabion kms verify` send them.
+//! Decides how `gabion kms sign` and `gabion kms verify` send a message.
 
 use std::io::Read;
 
@@ -13,29 +13,31 @@ use crate::failure::Failure;
 use crate::files::{self, Input};
 use crate::keys;
 
-/// Options that say what is sent of a message.
+/// The options that decide in which form a message is sent.
 #[derive(clap::Args)]
 pub struct SendArgs {
     #[command(flatten)]
     mu: MuArgs,
-    /// Of ML-DSA: never send the message; mu is computed here with the version's public key and sent in its place
+    /// ML-DSA only: never send the message; compute mu here with the version's public key and send
+    /// that
     #[arg(long, conflicts_with_all = ["mu", "prehash"])]
     keep_message: bool,
 }
 
 /// A message in the form in which it is sent.
 pub enum RequestMessage {
-    /// Within a request of JSON, or only its digest or mu.
+    /// In a JSON request: the message, its digest, or its mu.
     Inline(InlineMessage),
-    /// As a body of its own, which says how many bytes there are, where that is known.
+    /// As the request body, with its length if that is known.
     Stream { message: Box<dyn Read>, length: Option<u64>, context: Option<String> },
 }
 
 impl RequestMessage {
-    /// Reads the message and decides what is sent: a long message of an ML-DSA key stays here, and its mu is sent if the caller
-    /// may read the public key.
+    /// Reads the message and chooses the form. For an ML-DSA key, a long message is not sent: its
+    /// mu is, if the caller may read the public key.
     ///
     /// # Errors
+    /// Those of reading the file, and those of the service when it is asked for a public key.
     /// The file's, and the service's where it has to be asked for a public key.
     pub fn of(
         client: &Client,
@@ -92,7 +94,7 @@ impl RequestMessage {
                     Err(Error::Refused(problem)) if !may_not_look(&problem.code) => {
                         return Err(Error::Refused(problem).into());
                     }
-                    // The service says what is wrong with the version, if anything is.
+                    // The service reports what is wrong with the version.
                     Ok(Signer::OtherAlgorithm(_) | Signer::NoSuchVersion(_))
                     | Err(Error::Refused(_)) => {
                         let context = Some(context).filter(|bytes| !bytes.is_empty()).map(encode);
@@ -110,23 +112,23 @@ fn no_pieces(hash: Prehash) -> Failure {
     Failure::Usage(format!("{} takes no message of this size", hash.name()))
 }
 
-/// Whether a caller who gets this code may still sign.
+/// Returns whether a caller who gets this code when reading the key may still be allowed to sign.
 fn may_not_look(code: &str) -> bool {
     code == "denied" || code == "not_found"
 }
 
-/// The key that signs or has signed.
+/// The key version that signs or has signed.
 enum Signer {
-    /// An ML-DSA key, and the number of the version.
+    /// An ML-DSA key and its version number.
     MlDsa(VerifyKey, u32),
     /// A key of this algorithm, which does not sign mu.
     OtherAlgorithm(String),
-    /// The service shows no public key of this version.
+    /// The version does not exist or has no public key.
     NoSuchVersion(u32),
 }
 
 impl Signer {
-    /// Asks the service for the public key of a version, or of the newest one.
+    /// Requests the public key of a version, or of the newest one.
     fn fetch(client: &Client, key: &str, version: Option<u32>) -> Result<Self, Error> {
         let shown = client.show(key)?;
         if !["ml-dsa-44", "ml-dsa-65", "ml-dsa-87"].contains(&&*shown.algorithm) {
@@ -143,7 +145,7 @@ impl Signer {
     }
 }
 
-/// A message in the fields of a JSON request.
+/// A message as the fields of a JSON request.
 #[derive(Default)]
 pub struct InlineMessage {
     pub message: Option<String>,
@@ -151,12 +153,12 @@ pub struct InlineMessage {
     pub mu: Option<String>,
     pub prehash: Option<String>,
     pub context: Option<String>,
-    /// The version whose public key mu was computed with.
+    /// The version whose public key was used to compute mu.
     pub version: Option<u32>,
 }
 
 impl InlineMessage {
-    /// Only the digest is sent of what is signed by its digest.
+    /// Builds the fields. For a prehashed message, only the digest is sent.
     fn of(message: Message<'_>) -> Self {
         let non_empty = |bytes: &[u8]| Some(bytes).filter(|bytes| !bytes.is_empty()).map(encode);
         match message {
@@ -171,7 +173,7 @@ impl InlineMessage {
                 context: non_empty(context),
                 ..InlineMessage::default()
             },
-            // The command line makes no other.
+            // The command line creates no other variant.
             Message::Mu(_) | Message::Internal(_) => InlineMessage::default(),
         }
     }

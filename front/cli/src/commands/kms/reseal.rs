@@ -1,4 +1,4 @@
-//! `gabion kms reseal`: other shares and another passphrase, by the recovery set.
+//! `gabion kms reseal`: replaces the unseal shares and the passphrase, using the current shares.
 
 use std::path::PathBuf;
 
@@ -13,31 +13,33 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
 
-/// Deal the shares of a seal anew, and its passphrase: give enough shares of the set of before
+/// Replace the unseal shares and the passphrase, using enough of the current shares
 ///
 /// Example:
 ///   gabion kms reseal --config kms.toml --shares 5 --threshold 3 < shares.txt
 ///
-/// Reads shares from standard input, one a line, and prints a new set, once and never again. From then on it opens the
-/// seal, with the passphrase that is named here or with none, and nothing of before does; keys and tokens stay as they
-/// are. Copies of the store from before still open by what opened them then. With --holder no share is printed in clear, as
-/// by `gabion kms init`. Nobody may be serving the store.
+/// Reads shares from standard input, one per line, and prints a new set, only this once.
+/// Afterwards, only the new shares and the passphrase given here (if any) open the seal; keys and
+/// tokens do not change. Older copies of the store are still opened by the old shares and
+/// passphrase. With --holder, no share is printed in clear, as with `gabion kms init`. The store
+/// must not be in use.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// How many shares there are to be
+    /// Number of new shares
     #[arg(long, value_name = "N", default_value = "5")]
     shares: u8,
-    /// How many of them are to open the seal
+    /// Number of new shares that open the seal
     #[arg(long, value_name = "N", default_value = "3")]
     threshold: u8,
-    /// A passphrase that is to open it too: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin [default: none]
+    /// Passphrase that also opens the seal: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
+    /// [default: none]
     #[arg(long, value_name = "SOURCE")]
     passphrase: Option<PassIn>,
-    /// File with enough shares of the set of before, one a line; `-` is standard input
+    /// File with enough of the current shares, one per line; `-` is standard input
     #[arg(value_name = "FILE", default_value = "-")]
     given: PathBuf,
     #[command(flatten)]
@@ -70,7 +72,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let tell = |line: &str| eprintln!("{line}");
     let dealt = ServiceHost::reseal(&config, &given, &initial, tell, |share| shares.take(share));
     if args.json && (dealt.is_ok() || shares.are_any()) {
-        // Also where nobody knows what came of it: then one of the two sets opens the seal.
+        // Printed even if the outcome is unknown: then one of the two sets opens the seal.
         say_json(&shares.json())?;
     }
     dealt.map(|()| 0)

@@ -1,4 +1,4 @@
-//! `gabion kms unseal` and `seal`.
+//! `gabion kms unseal` and `gabion kms seal`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,26 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
 
-/// Open the seal of a server, with shares or the passphrase
+/// Unseal a server with shares or the passphrase
 ///
 /// Example:
 ///   gabion kms unseal < share.txt
 ///
-/// Reads shares from standard input, one a line or as `gabion kms init` prints them, and gives the server one after the other.
-/// What several people give one after the other counts together.
+/// Reads shares from standard input, one per line or in the output format of `gabion kms init`, and
+/// sends them to the server one by one. Shares that several people enter one after the other are
+/// combined.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct UnsealArgs {
-    /// The passphrase instead of shares: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
+    /// Use the passphrase instead of shares: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     passphrase: Option<PassIn>,
-    /// Forget the shares that were given before. Without FILE at the server's own socket or with a client's certificate alone
+    /// Discard the shares entered so far. Without FILE, this needs the server's own socket or a
+    /// client certificate
     #[arg(long)]
     reset: bool,
-    /// File with shares, one a line; `-` is standard input [default: `-`, but for --reset]
+    /// File with shares, one per line; `-` is standard input [default: `-`, unless --reset is
+    /// given]
     #[arg(value_name = "FILE", conflicts_with = "passphrase")]
     shares: Option<PathBuf>,
     /// Print the service's answer as one JSON object: sealed, given, threshold, restored
@@ -34,7 +37,7 @@ pub struct UnsealArgs {
     json: bool,
 }
 
-/// Close the seal of a server: nothing is done with its keys until it is opened again
+/// Seal a server: its keys cannot be used until it is unsealed
 ///
 /// Example:
 ///   gabion kms seal
@@ -46,7 +49,7 @@ pub struct SealArgs {
     json: bool,
 }
 
-/// Opens it.
+/// Runs `unseal`.
 pub fn unseal(args: UnsealArgs) -> Result<u8, Failure> {
     let client = client()?;
     let mut how = None;
@@ -61,7 +64,7 @@ pub fn unseal(args: UnsealArgs) -> Result<u8, Failure> {
         let shares = args.shares.as_deref().unwrap_or(Path::new("-"));
         let shares = text(&files::read(shares, files::SMALL_MAX)?)?;
         for share in shares_of(&shares) {
-            // The first one says that those of before do not count.
+            // Only the first share discards the earlier ones.
             let reset = reset.filter(|_| how.is_none());
             let share = Some(share.to_owned().into());
             let sealing = client.unseal(&Unseal { share, reset, passphrase: None })?;
@@ -77,7 +80,7 @@ pub fn unseal(args: UnsealArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Closes it.
+/// Runs `seal`.
 pub fn seal(args: SealArgs) -> Result<u8, Failure> {
     tell(args.json, &client()?.seal()?)?;
     Ok(0)
@@ -96,14 +99,15 @@ fn tell(as_json: bool, how: &Sealing) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was read, as text without the end of its last line.
+/// Returns the bytes as text, without the final line break.
 pub fn text(bytes: &[u8]) -> Result<Zeroizing<String>, Failure> {
     let text = std::str::from_utf8(bytes);
     let text = text.map_err(|_| Failure::Usage("that is no text".to_owned()))?;
     Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 
-/// The shares of a text, one a line: where lines are as `init` and `reseal` print them, those that are shares.
+/// Returns the shares in a text, one per line, or only the share lines of the output of `init` or
+/// `reseal`.
 pub fn shares_of(text: &str) -> impl Iterator<Item = &str> {
     let printed = |line: &'_ str| line.trim().starts_with("share ");
     let are_printed = text.lines().any(printed);

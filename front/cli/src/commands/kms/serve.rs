@@ -1,4 +1,4 @@
-//! `gabion kms serve`: the service, by a configuration.
+//! `gabion kms serve`: runs the service with a configuration file.
 
 use std::path::PathBuf;
 
@@ -10,27 +10,29 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use crate::failure::Failure;
 use crate::ffi;
 
-/// Serve the keys of a store
+/// Run the key management server
 ///
 /// Example:
 ///   gabion kms serve --config kms.toml
 ///
-/// `gabion kms init` makes the store. Waits sealed for `gabion kms unseal`, unless the configuration names a file with the
-/// passphrase. SIGTERM ends it within 10 seconds, after what it was asked is answered;
-/// SIGHUP has it read the certificate, its key, client authorities and revocations again. kms/server/kms.toml has every setting.
+/// `gabion kms init` creates the store. The server starts sealed and waits for `gabion kms unseal`,
+/// unless the configuration names a passphrase file. SIGTERM stops it within 10 seconds, after
+/// pending requests are answered. SIGHUP reloads the certificate, its private key, the client
+/// authorities and the revocations. kms/server/kms.toml describes all settings.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// The configuration
+    /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
-    // Or whoever hangs up early ends it.
+    // A client that disconnects early must not end the server.
     ffi::go_on_when_the_reader_is_gone();
-    // From here on; what asks for a reload before the files are read is done.
+    // Signals are ignored from here on. A reload requested before the files are read needs no
+    // action.
     ffi::ignore_stray_signals(true);
     let config = Config::read(&args.config)?;
     let mut options = config.options()?;
@@ -60,7 +62,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Keeps the process out of core dumps, and locks its memory before a key is in it.
+/// Disables core dumps and locks the process memory before a key is loaded.
 fn guarded(is_allowed: bool) -> Result<Lock, Failure> {
     if !memory::no_dumps() {
         eprintln!("warning: core dumps of this process can't be switched off");
@@ -78,25 +80,28 @@ fn guarded(is_allowed: bool) -> Result<Lock, Failure> {
     Ok(lock)
 }
 
-/// Files beside those of connections, at most: the store's, the log's and its archive's, a backup's, sockets.
+/// Maximum number of open files besides connections: store, audit log and its archive, backups,
+/// sockets.
 const FILES: u64 = 64;
 
-/// For how many of so many connections from elsewhere and of this machine there is room: each is a file, of which a process may
-/// have 1024 where nobody says more. Where there are none left, the log can't be written.
+/// Limits the numbers of remote and local connections to the available file descriptors, raising
+/// the soft limit if possible (often 1024 by default). Without free descriptors, the audit log
+/// could not be written.
 fn room(open: usize, local: usize) -> (usize, usize) {
     let before = getrlimit(Resource::Nofile);
     let wanted =
         u64::try_from(open.saturating_add(local)).unwrap_or(u64::MAX).saturating_add(FILES);
     let may = wanted.min(before.maximum.unwrap_or(u64::MAX));
     if before.current.is_some_and(|current| current < may) {
-        // Where it can't be raised, it stays what it is.
+        // If the limit cannot be raised, the current one applies.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(may), ..before });
     }
     let now = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     divided(usize::try_from(now.saturating_sub(FILES)).unwrap_or(usize::MAX), open, local)
 }
 
-/// Divides what is left for connections: this machine's have a quarter of it at least, if they are to have so many.
+/// Divides the available descriptors: local connections get at least a quarter, if they need that
+/// many.
 fn divided(left: usize, open: usize, local: usize) -> (usize, usize) {
     let of_local = local.min((left / 4).max(1)).max(left.saturating_sub(open).min(local));
     (open.min(left.saturating_sub(of_local).max(1)), of_local)

@@ -1,4 +1,4 @@
-//! `gabion kms share open`, and what `init` and `reseal` hand out.
+//! `gabion kms share open`, and the output of shares by `init` and `reseal`.
 
 use std::path::PathBuf;
 
@@ -16,10 +16,10 @@ use crate::files;
 use crate::keys::passin::PassIn;
 use crate::keys::{self, KeyArgs};
 
-/// What every wrapped share begins with.
+/// The prefix of every wrapped share.
 const WRAPPED: &str = "gbw1-";
 
-/// Shares of a seal that are wrapped for whoever holds them
+/// Unseal shares that are wrapped for their holders
 ///
 /// Example:
 ///   gabion kms share open --key mine.pem share.wrapped | gabion kms unseal
@@ -32,19 +32,19 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Open a share that was wrapped for your key, and print it in clear; asks no service
+    /// Unwrap a share with your private key and print it in clear; works offline
     ///
     /// Example:
     ///   gabion kms share open --key mine.pem share.wrapped | gabion kms unseal
     ///
-    /// That it opens does not say who wrapped it: everybody can who has your public key.
+    /// Success does not prove who wrapped the share: every holder of your public key can.
     #[command(verbatim_doc_comment)]
     Open(OpenArgs),
 }
 
 #[derive(clap::Args)]
 struct OpenArgs {
-    /// Your private key of X-Wing, PEM or DER, or its raw bytes
+    /// Your X-Wing private key: PEM, DER or raw bytes
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
     /// Password of an encrypted KEY: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
@@ -61,7 +61,7 @@ struct OpenArgs {
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let Command::Open(args) = args.command;
-    // Where it can't be had, the share is printed all the same.
+    // If dumps cannot be disabled, the share is printed nevertheless.
     let _ = memory::no_dumps();
     let own = KeyArgs {
         key: args.key.clone(),
@@ -90,17 +90,17 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// `--holder`.
+/// The option `--holder`.
 #[derive(clap::Args)]
 pub struct Holders {
-    /// PEM or DER of the public key of X-Wing of who is to hold a share, the first for the first one; as many as shares, or
-    /// none: then they are printed in clear
+    /// X-Wing public key of a share holder, PEM or DER, in the order of the shares. Give one for
+    /// each share, or none to print the shares in clear
     #[arg(long = "holder", value_name = "FILE")]
     files: Vec<PathBuf>,
 }
 
 impl Holders {
-    /// Reads their keys.
+    /// Reads the public keys.
     pub fn read(&self) -> Result<HolderKeys, Failure> {
         let read = |path: &PathBuf| {
             let bytes = files::read(path, files::SMALL_MAX)?;
@@ -121,20 +121,20 @@ impl Holders {
     }
 }
 
-/// The public keys of share holders, with the names of their files.
+/// The public keys of share holders and the names of their files.
 pub struct HolderKeys {
     names: Vec<String>,
     keys: Vec<Holder>,
 }
 
 impl HolderKeys {
-    /// Their keys.
+    /// Returns the public keys.
     pub fn keys(&self) -> &[Holder] {
         &self.keys
     }
 }
 
-/// Prints shares, or collects them for one JSON object.
+/// Prints shares, or collects them for a JSON object.
 pub struct SharePrinter<'a> {
     holders: &'a HolderKeys,
     is_json: bool,
@@ -146,7 +146,7 @@ impl<'a> SharePrinter<'a> {
         SharePrinter { holders, is_json, shares: Vec::new() }
     }
 
-    /// Takes the next one.
+    /// Prints or collects the next share.
     pub fn take(&mut self, share: Zeroizing<String>) -> Result<(), Failure> {
         if !self.is_json {
             let at = self.shares.len();
@@ -160,12 +160,12 @@ impl<'a> SharePrinter<'a> {
         Ok(())
     }
 
-    /// Whether there are any.
+    /// Returns whether there are any shares.
     pub fn are_any(&self) -> bool {
         !self.shares.is_empty()
     }
 
-    /// All of them.
+    /// Returns all shares as JSON.
     pub fn json(&self) -> Value {
         let shares = self.shares.iter().map(|share| share.as_str());
         if self.holders.keys.is_empty() {

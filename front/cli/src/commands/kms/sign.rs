@@ -1,4 +1,4 @@
-//! `gabion kms sign`: a signature by a key of the service.
+//! `gabion kms sign`: signs with a key of the service.
 
 use std::path::PathBuf;
 
@@ -12,38 +12,39 @@ use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 
-/// Sign a file or standard input by a key of the service
+/// Sign a file or standard input with a key of the service
 ///
 /// Example:
 ///   gabion kms key create release --algorithm ML-DSA-65
 ///   echo hi > hi.txt && gabion kms sign --key release --out hi.sig hi.txt
 ///
-/// The newest version signs unless --version names another. With --prehash only the digest is sent.
-/// A message may have any size: it is read as it is sent. One of a key that hashes it more than once (Ed25519; SLH-DSA and
-/// FN-DSA without --prehash) has at most 1 MiB.
+/// The newest version signs unless --version specifies another. With --prehash, only the digest is
+/// sent. A message may have any size; it is streamed to the service. Keys that hash the message
+/// more than once (Ed25519; SLH-DSA and FN-DSA without --prehash) accept at most 1 MiB.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that signs [default: the newest]
+    /// Key version that signs [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     #[command(flatten)]
     mode: MessageArgs,
     #[command(flatten)]
     send: SendArgs,
-    /// Of RSA: pss or pkcs1v15 [default: pss]
+    /// RSA padding: pss or pkcs1v15 [default: pss]
     #[arg(long, value_parser = ["pss", "pkcs1v15"])]
     padding: Option<String>,
-    /// Of RSA's pss: bytes of the salt [default: those of the digest]
+    /// Length of the RSA-PSS salt in bytes [default: length of the digest]
     #[arg(long, value_name = "BYTES")]
     salt_length: Option<u32>,
-    /// How the signature is written: asn1, or jws, which of ECDSA is r and s (64, 96 or 132 bytes) [default: asn1]
+    /// Encoding of the signature: asn1, or jws (for ECDSA: r and s, 64, 96 or 132 bytes) [default:
+    /// asn1]
     #[arg(long, value_parser = ["asn1", "jws"])]
     marshaling: Option<String>,
-    /// File for the signature; `-` is standard output, which then is no terminal
+    /// File for the signature; `-` is standard output, unless that is a terminal
     #[arg(long, value_name = "SIG", default_value = "-")]
     out: PathBuf,
     /// Print the service's answer as one JSON object instead of a signature: by, version, signature, revision

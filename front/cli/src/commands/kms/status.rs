@@ -1,14 +1,14 @@
-//! `gabion kms status`: how the service is.
+//! `gabion kms status`: shows the status of the service.
 
 use super::{client, say_json};
 use crate::failure::Failure;
 
-/// Say how the service is
+/// Show the status of the service
 ///
 /// Example:
 ///   gabion kms status
 ///
-/// Exits 3 where it does not answer or is sealed. Needs no token.
+/// Exits 3 if the service is sealed or does not answer. Needs no token.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

@@ -1,4 +1,4 @@
-//! `gabion kms token`: who may do what.
+//! `gabion kms token`: creates, restricts and revokes tokens.
 
 use clap::Subcommand;
 use gabion_kms_server::rfc3339;
@@ -11,7 +11,7 @@ use super::token_family::revoke_family;
 use super::{client, say_json};
 use crate::failure::Failure;
 
-/// Make, limit and revoke tokens
+/// Create, restrict and revoke tokens
 ///
 /// Example:
 ///   gabion kms token create ci --caveat actions=sign,verify --caveat key_prefix=web- --lifetime 30d
@@ -27,54 +27,56 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Make a token
+    /// Create a token
     ///
     /// Example:
     ///   gabion kms token create ci --caveat actions=sign,verify --lifetime 30d
     ///
-    /// It may do no more than the token that makes it, and not for longer: a --lifetime that ends later is refused. Prints to
-    /// standard error when it ends.
+    /// The new token cannot exceed the permissions or the lifetime of the token that creates it: a
+    /// --lifetime that ends later is rejected. Prints the expiry to standard error.
     #[command(verbatim_doc_comment)]
     Create {
-        /// What whoever has it is called
+        /// Principal of the token
         principal: String,
-        /// What it is limited to: tenant=T, key_prefix=P, actions=A,B, cidr=C, cnf=SHA256, batch_max=N, expires=TIME (RFC 3339);
-        /// several times for several
+        /// A restriction: tenant=T, key_prefix=P, actions=A,B, cidr=C, cnf=SHA256, batch_max=N,
+        /// expires=TIME (RFC 3339); may be given several times
         #[arg(long = "caveat", value_name = "CAVEAT")]
         caveats: Vec<String>,
-        /// How long it lives, such as 12h or 30d, or seconds [default: as the server is configured, a day]
+        /// Lifetime of the token, such as 12h or 30d, or seconds [default: set by the server, one
+        /// day unless configured]
         #[arg(long, value_name = "TIME", value_parser = lifetime)]
         lifetime: Option<u64>,
     },
-    /// Limit the token of GABION_KMS_TOKEN further, without the service
+    /// Restrict the token in GABION_KMS_TOKEN further, without the service
     ///
     /// Example:
     ///   gabion kms token attenuate actions=verify
     #[command(verbatim_doc_comment)]
     Attenuate {
-        /// What it is limited to, as for `create`
+        /// A restriction, as for `create`
         #[arg(value_name = "CAVEAT", required = true)]
         caveats: Vec<String>,
     },
-    /// Revoke a token with all its attenuations
+    /// Revoke a token and all its attenuations
     ///
     /// Example:
     ///   id=$(gabion kms token create ci --json | sed 's/.*"id":"\([0-9a-f]*\)".*/\1/')
     ///   gabion kms token revoke "$id"
     ///
-    /// Tokens that its holders made by `token create` have ids of their own and stay valid. With --children they are revoked,
-    /// too, and those that these made, as the audit log tells of them. That takes the action `audit` besides.
+    /// Tokens that its holders created with `token create` have ids of their own and stay valid.
+    /// With --children, those are revoked too, and all tokens created by them, as recorded in the
+    /// audit log. This also needs the action `audit`.
     #[command(verbatim_doc_comment)]
     Revoke {
-        /// Its id
+        /// Id of the token
         id: String,
-        /// Revoke the tokens that were made by it, too
+        /// Also revoke the tokens created by it
         #[arg(long)]
         children: bool,
     },
 }
 
-/// Prints to standard error when a token ends. Standard output has only the token.
+/// Prints the token's expiry to standard error; standard output has only the token.
 fn say_end(expires_ms: Option<u64>) {
     if let Some(ms) = expires_ms {
         eprintln!("the token ends at {}", rfc3339(ms));
@@ -92,7 +94,7 @@ pub(super) fn warn_of_certificate(pem: Option<&[u8]>, token_ms: Option<u64>) {
     }
 }
 
-/// The token of the environment, limited.
+/// Returns the token of the environment with additional caveats.
 fn attenuate(caveats: &[String]) -> Result<Zeroizing<String>, Failure> {
     let token = std::env::var("GABION_KMS_TOKEN").map(Zeroizing::new);
     let token = token.map_err(|_| Failure::Usage("GABION_KMS_TOKEN is not set".to_owned()))?;

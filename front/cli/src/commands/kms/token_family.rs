@@ -1,4 +1,4 @@
-//! Revoking a token and the tokens that were made by it, which the audit log tells of.
+//! Revokes a token and its descendants, which are found in the audit log.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,24 @@ use serde_json::{Value, json};
 use super::say_json;
 use crate::failure::Failure;
 
-/// Records that are read at once.
+/// Records per request.
 const PAGE: u64 = 1000;
 
-/// The tokens that were found, and those that are revoked.
+/// The tokens found so far, and those already revoked.
 struct Family<'a> {
     client: &'a Client,
     ids: BTreeSet<String>,
-    /// The caller's own token, if it is one of them: it is needed until the end.
+    /// The id of the caller's token. If it is part of the family, it is revoked last, because the
+    /// other requests need it.
     own: Option<String>,
     is_own_found: bool,
     revoked: Vec<String>,
 }
 
-/// Revokes a token, and every token that was made by it or by one of those.
+/// Revokes a token, every token created by it, and their descendants.
 ///
-/// A token is revoked before the log is read to its end, so no later record can tell of another one that it made.
+/// Each token is revoked before the log is read to its end. Later records therefore cannot contain
+/// further children of it.
 pub fn revoke_family(client: &Client, id: String, json: bool) -> Result<(), Failure> {
     let token = std::env::var("GABION_KMS_TOKEN").map(zeroize::Zeroizing::new);
     let own = token.ok().and_then(|token| gabion_kms_server::token_id(&token));
@@ -58,7 +60,7 @@ pub fn revoke_family(client: &Client, id: String, json: bool) -> Result<(), Fail
 }
 
 impl Family<'_> {
-    /// Revokes a token that was found, unless it is the caller's own.
+    /// Adds a token to the family and revokes it, unless it is the caller's token.
     fn add(&mut self, id: String) -> Result<(), Failure> {
         if !self.ids.insert(id.clone()) {
             return Ok(());
@@ -72,7 +74,7 @@ impl Family<'_> {
         Ok(())
     }
 
-    /// Reads records up to one, which it returns.
+    /// Reads records up to an index and returns the index after the last one read.
     fn read(&mut self, from: u64, until: u64) -> Result<u64, Failure> {
         let mut next = from;
         while next < until {
@@ -90,7 +92,7 @@ impl Family<'_> {
         Ok(next)
     }
 
-    /// The id of a token that one of the family made.
+    /// Returns the id of the token that a record says a family member created.
     fn child(&self, record: &Value) -> Option<String> {
         let text = |name: &str| record[name].as_str();
         let is_made = text("action") == Some("token")
@@ -101,7 +103,7 @@ impl Family<'_> {
         (is_made && self.ids.contains(maker)).then(|| child.to_owned())
     }
 
-    /// Revokes the caller's own token, after all others.
+    /// Revokes the caller's token, after all others.
     fn end(&mut self) -> Result<(), Failure> {
         let own = self.own.take().filter(|_| self.is_own_found);
         if let Some(own) = own {

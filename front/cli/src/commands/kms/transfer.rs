@@ -1,4 +1,4 @@
-//! `gabion kms key import` and `export`: keys that come and go.
+//! `gabion kms key import` and `export`.
 
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -21,18 +21,19 @@ use crate::keys::{self, KeyArgs};
 
 #[derive(clap::Args)]
 pub struct ImportArgs {
-    /// What to call it; of a version, the key, by name or id
+    /// Name of the new key; with --new-version, the key by name or id
     name: String,
-    /// Its algorithm, as of `gabion kms key create`
+    /// Algorithm of the key, as for `gabion kms key create`
     #[arg(long)]
     algorithm: String,
-    /// What it is for, a part of its id [default: transit]
+    /// Purpose, part of the key's id [default: transit]
     #[arg(long, conflicts_with = "new_version")]
     purpose: Option<String>,
-    /// What it promises to conform to, for good: cnsa2, fips-alg or software; several times for several
+    /// Conformance that can never be removed: cnsa2, fips-alg or software; may be given several
+    /// times
     #[arg(long, value_name = "LABEL", conflicts_with = "new_version")]
     conformance: Vec<String>,
-    /// Have the clock rotate it every so often: 12h, 30d, an hour at least [default: never]
+    /// Rotate automatically at this interval: 12h, 30d, at least one hour [default: never]
     #[arg(
         long,
         value_name = "TIME",
@@ -40,16 +41,17 @@ pub struct ImportArgs {
         conflicts_with_all = ["new_version", "public"]
     )]
     rotate_every: Option<u64>,
-    /// Give a key that is there one version more
+    /// Add a version to an existing key
     #[arg(long)]
     new_version: bool,
-    /// Take the public key alone: it verifies or encapsulates
+    /// Import only the public key, which verifies or encapsulates
     #[arg(long)]
     public: bool,
-    /// Wrap the key for the service here, so that nobody between sees it
+    /// Encrypt the key for the service on this machine, so that nothing in between can read it
     #[arg(long, conflicts_with = "public")]
     wrap: bool,
-    /// FILE was wrapped for the service's key already (`gabion kms key wrapping-key`) [default of the value: x-wing]
+    /// FILE is already wrapped for the service's key (`gabion kms key wrapping-key`) [default of
+    /// the value: x-wing]
     #[arg(
         long,
         value_name = "HOW",
@@ -60,13 +62,14 @@ pub struct ImportArgs {
         value_parser = ["x-wing", "rsa-oaep-sha224", "rsa-oaep-sha256", "rsa-oaep-sha384", "rsa-oaep-sha512"]
     )]
     wrapped: Option<String>,
-    /// Of --wrapped: pkcs8 or raw [default: pkcs8, if a standard has it]
+    /// With --wrapped: form of the wrapped key, pkcs8 or raw [default: pkcs8, if a standard defines
+    /// it]
     #[arg(long, requires = "wrapped", value_parser = ["pkcs8", "raw"])]
     form: Option<String>,
     /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     passin: Option<PassIn>,
-    /// Key file, PEM or DER, or raw bytes; `-` is standard input
+    /// Key file: PEM, DER or raw bytes; `-` is standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
 }
@@ -75,16 +78,18 @@ pub struct ImportArgs {
 pub struct ExportArgs {
     /// The key, by name or id
     key: String,
-    /// The version [default: the newest]
+    /// Key version [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
-    /// pkcs8, or raw: a symmetric key's bytes, a seed, or the standard's encoding [default: pkcs8, if a standard has it]
+    /// pkcs8, or raw: the bytes of a symmetric key, a seed, or the standard's encoding [default:
+    /// pkcs8, if a standard defines it]
     #[arg(long, value_parser = ["pkcs8", "raw"])]
     form: Option<String>,
-    /// Wrap it for whoever has this public key, of X-Wing or RSA, PEM or DER; nobody else sees it
+    /// Wrap the key for this X-Wing or RSA public key (PEM or DER); only its owner can read it
     #[arg(long, value_name = "KEY")]
     wrap_for: Option<PathBuf>,
-    /// File for the key, mode 0600: PEM of PKCS#8, or raw bytes, or what was wrapped; `-` is standard output
+    /// File for the key, mode 0600: PKCS#8 PEM, raw bytes, or the wrapped key; `-` is standard
+    /// output
     #[arg(long, value_name = "OUT", default_value = "-")]
     out: PathBuf,
     #[command(flatten)]
@@ -93,21 +98,21 @@ pub struct ExportArgs {
 
 #[derive(clap::Args)]
 pub struct WrappingKeyArgs {
-    /// x-wing or rsa
+    /// Type of the wrapping key: x-wing or rsa
     #[arg(long, default_value = "x-wing", value_parser = ["x-wing", "rsa"])]
     kind: String,
-    /// File for the public key, PEM; `-` is standard output
+    /// File for the public key (PEM); `-` is standard output
     #[arg(long, value_name = "OUT", default_value = "-")]
     out: PathBuf,
     #[command(flatten)]
     force: Force,
 }
 
-/// How long a key that is being made is waited for, and how often it is asked for.
+/// How long to wait for the service to generate a wrapping key, and how often to ask.
 const WAIT_MAX: Duration = Duration::from_secs(120);
 const RETRY: Duration = Duration::from_secs(2);
 
-/// A key to import: its private half, wrapped or not, or its public one.
+/// A key to import: its private key (wrapped or not) or its public key.
 #[derive(Default)]
 struct KeyMaterial {
     raw: Option<Secret>,
@@ -129,7 +134,7 @@ pub fn wrapping_key(client: &Client, json: bool, args: WrappingKeyArgs) -> Resul
     files::commit([Output::prepare(place, key.public_key.as_bytes(), Access::Public, existing)?])
 }
 
-/// Asks again where the service says that it makes the key meanwhile: RSA's takes seconds.
+/// Repeats the request while the service generates the key; RSA keys take seconds.
 fn made(ask: impl Fn() -> Result<WrappingKey, Error>) -> Result<WrappingKey, Error> {
     let until = Instant::now() + WAIT_MAX;
     loop {
@@ -198,7 +203,7 @@ pub fn export(client: &Client, json: bool, args: ExportArgs) -> Result<(), Failu
     files::commit([Output::prepare(place, &bytes, Access::Secret, existing)?])
 }
 
-/// The same key, wrapped for the service.
+/// Returns the key wrapped for the service.
 fn wrapped_here(
     client: &Client,
     args: &ImportArgs,
@@ -214,7 +219,7 @@ fn wrapped_here(
     let form = if key_material.pkcs8.is_some() { "pkcs8" } else { "raw" };
     let key = key_material.raw.as_ref().or(key_material.pkcs8.as_ref());
     let key = key.map(decoded).transpose()?.unwrap_or_default();
-    // The command line knows no other tenant than the service does where nothing is said.
+    // The tenant is `default`, which is also the service's when a request does not name one.
     let place = ["default", &args.name, &args.algorithm, form];
     let wrapped = gabion_kms_server::wrap_key(&service, place, &key);
     let wrapped = wrapped.map_err(|error| Failure::Usage(error.to_string()))?;
@@ -226,14 +231,14 @@ fn wrapped_here(
     })
 }
 
-/// A public key as the wire has it: what it is, the service finds out.
+/// Returns a public key in the encoding of the API; the service determines its type.
 fn recipient(path: &Path) -> Result<String, Failure> {
     let bytes = files::read(path, files::SMALL_MAX)?;
     let der = std::str::from_utf8(&bytes).ok().and_then(decode_pem);
     Ok(encode(&der.unwrap_or_else(|| bytes.to_vec())))
 }
 
-/// What goes into a file.
+/// Returns the content of the output file.
 fn file_of(exported: &Exported) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let foreign = || Failure::NotReady("the service's answer has no key".to_owned());
     if let Some(wrapped) = &exported.wrapped {
@@ -249,7 +254,8 @@ fn file_of(exported: &Exported) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(Zeroizing::new(text.as_bytes().to_vec()))
 }
 
-/// What a file has: of the engine's algorithms a key that was read and found to be one, of others bytes.
+/// Reads the key to import. Keys of the engine's algorithms are parsed and checked; other keys are
+/// raw bytes.
 fn key_material(args: &ImportArgs) -> Result<KeyMaterial, Failure> {
     let Some((algorithm, _)) = Algorithm::lookup(&args.algorithm) else {
         if args.algorithm.to_ascii_lowercase().starts_with("rsa-") {
@@ -276,7 +282,7 @@ fn key_material(args: &ImportArgs) -> Result<KeyMaterial, Failure> {
     Ok(KeyMaterial { raw: secret_of(&pair), ..KeyMaterial::default() })
 }
 
-/// What a file of RSA has: PKCS#8 or a public key, PEM or DER. The service finds out whether it is one.
+/// Reads an RSA key: PKCS#8 or a public key, PEM or DER. The service checks it.
 fn rsa_key_material(args: &ImportArgs) -> Result<KeyMaterial, Failure> {
     if args.public {
         return Ok(KeyMaterial { public: Some(recipient(&args.file)?), ..KeyMaterial::default() });
@@ -296,7 +302,7 @@ fn rsa_key_material(args: &ImportArgs) -> Result<KeyMaterial, Failure> {
     Ok(KeyMaterial { pkcs8: Some(pkcs8), ..KeyMaterial::default() })
 }
 
-/// The seed where there is one, else the standard's encoding.
+/// Returns the seed if the key has one, else the standard's encoding.
 fn secret_of(pair: &PrivateKey) -> Option<Secret> {
     let forms = pair.forms();
     forms.seed.or(forms.expanded).map(Secret::of_bytes)

@@ -1,4 +1,4 @@
-//! `gabion kms verify`: is this signature that key's?
+//! `gabion kms verify`: verifies a signature with a key of the service.
 
 use std::path::PathBuf;
 
@@ -12,21 +12,22 @@ use crate::commands::keys::message::MessageArgs;
 use crate::failure::Failure;
 use crate::files;
 
-/// Verify a signature by a key of the service
+/// Verify a signature with a key of the service
 ///
 /// Example:
 ///   gabion kms key create release --algorithm ML-DSA-65
 ///   echo hi > hi.txt && gabion kms sign --key release --out hi.sig hi.txt
 ///   gabion kms verify --key release --sig hi.sig hi.txt
 ///
-/// Exits 0 when it verifies and 1 when it does not. The newest version is meant unless --version names another.
+/// Exits 0 if the signature verifies and 1 if not. Uses the newest version unless --version
+/// specifies another.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// The key, by name or id
     #[arg(long, value_name = "KEY")]
     key: String,
-    /// The version that is said to have signed [default: the newest]
+    /// Key version that signed [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
     /// File with the signature; `-` is standard input
@@ -36,13 +37,14 @@ pub struct Args {
     mode: MessageArgs,
     #[command(flatten)]
     send: SendArgs,
-    /// Of RSA: pss or pkcs1v15 [default: pss]
+    /// RSA padding: pss or pkcs1v15 [default: pss]
     #[arg(long, value_parser = ["pss", "pkcs1v15"])]
     padding: Option<String>,
-    /// Of RSA's pss: bytes of the salt [default: those of the digest]
+    /// Length of the RSA-PSS salt in bytes [default: length of the digest]
     #[arg(long, value_name = "BYTES")]
     salt_length: Option<u32>,
-    /// How the signature is written: asn1, or jws, which of ECDSA is r and s (64, 96 or 132 bytes) [default: asn1]
+    /// Encoding of the signature: asn1, or jws (for ECDSA: r and s, 64, 96 or 132 bytes) [default:
+    /// asn1]
     #[arg(long, value_parser = ["asn1", "jws"])]
     marshaling: Option<String>,
     /// Print the service's answer as one JSON object: valid, by, revision

@@ -1,4 +1,4 @@
-//! `gabion bundle`: OpenSSL with its FIPS provider and ours, built from a pinned source.
+//! `gabion bundle`: builds OpenSSL with its FIPS provider and Gabion's from a pinned source.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use gabion_ship::bundle::{self, BuildRequest, SourceRequest};
 
 use crate::failure::Failure;
 
-/// Build an OpenSSL with its FIPS provider and Gabion's, apart from the system's.
+/// Build an OpenSSL with its FIPS provider and Gabion's, separate from the system's.
 #[derive(Parser)]
 #[command(after_help = "Example:\n  gabion bundle build && gabion exec -- openssl version")]
 pub struct Args {
@@ -20,16 +20,16 @@ enum Action {
     Build(Build),
 }
 
-/// Build the bundle, or bring a finished one up to date; prints its folder.
+/// Build the bundle, or update an existing one; prints its folder.
 ///
-/// Without --openssl it is the newest of the 3.5 line that upstream, Debian's archive or the Rust
-/// registry has. Which it is, why not a newer one, and which security advisories concern it is said on
-/// standard error, and in gabion-bundle.json. A finished bundle that --prefix names is brought to a newer
-/// version by --repair only.
+/// Without --openssl, the bundle uses the newest 3.5 version that upstream, Debian's archive or the
+/// Rust registry offers. The version, the reason if it is not the newest, and the security
+/// advisories that affect it are printed to standard error and written to gabion-bundle.json. An
+/// existing bundle in --prefix is moved to a newer version only with --repair.
 ///
-/// A finished bundle is not built again: its configuration files and gabion.so are replaced where
-/// they differ, and the FIPS module is tested if that was left out. An interrupted build leaves nothing
-/// that looks finished.
+/// An existing bundle is not rebuilt: configuration files and gabion.so are replaced if they
+/// differ, and the FIPS module is tested if that has not been done. An interrupted build leaves
+/// nothing that looks complete.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   gabion bundle build
@@ -40,47 +40,50 @@ enum Action {
 
 The fips.so of a bundle is FIPS code, not a validated module; see docs/guide/fips.md.")]
 struct Build {
-    /// OpenSSL version [default: the newest of the 3.5 line that can be had]
+    /// OpenSSL version [default: the newest available of the 3.5 line]
     #[arg(long, value_name = "VERSION")]
     openssl: Option<String>,
-    /// Folder of the bundle, in one that nobody else may write to [default:
-    /// ~/.cache/gabion/openssl/bundle-VERSION, with -fips-V and -offload behind it where it has these]
+    /// Folder of the bundle; no other user may have write access to its parent [default:
+    /// ~/.cache/gabion/openssl/bundle-VERSION, with the suffixes -fips-V and -offload if
+    /// applicable]
     #[arg(long, value_name = "DIR")]
     prefix: Option<PathBuf>,
-    /// Put the bundle into a tree under this folder, as for a package; its files name the paths of --prefix
+    /// Install the bundle under this folder, as for a package; its files refer to the paths of
+    /// --prefix
     #[arg(long, value_name = "DIR", requires = "prefix")]
     root: Option<PathBuf>,
-    /// Processor that the bundle is for, by the cross compiler ARCH-linux-gnu-gcc [default: this machine's]
+    /// Architecture of the bundle, built with the cross compiler ARCH-linux-gnu-gcc [default: this
+    /// machine's]
     ///
-    /// The FIPS module of another processor is not tested, and its fipsmodule.cnf is missing, until `gabion bundle
-    /// build --prefix DIR` runs there.
+    /// The FIPS module of another architecture is not tested, and its fipsmodule.cnf is missing
+    /// until `gabion bundle build --prefix DIR` runs on such a machine.
     #[arg(long, value_name = "ARCH", requires = "root", value_parser = ["aarch64", "x86_64"])]
     arch: Option<String>,
     /// Upstream tarball (.tar.gz) to build from, instead of a pinned version
     #[arg(long, value_name = "FILE|URL")]
     source: Option<String>,
-    /// SHA-256 that the tarball must have, when it is not a pinned one
+    /// SHA-256 of the tarball, if it is not a pinned one
     #[arg(long, value_name = "HEX", requires = "source")]
     sha256: Option<String>,
-    /// Version of the FIPS module, where it is not that of the bundle
+    /// Version of the FIPS module, if different from that of the bundle
     #[arg(long, value_name = "V")]
     fips_module: Option<String>,
-    /// Build again and replace the bundle that is there
+    /// Rebuild and replace an existing bundle
     #[arg(long)]
     repair: bool,
-    /// Gabion's provider module [default: the one that came with this program]
+    /// Gabion's provider module [default: the one installed with this program]
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
-    /// Leave a gabion.so that is there already as it is
+    /// Keep an existing gabion.so
     #[arg(long, conflicts_with = "module")]
     keep_module: bool,
-    /// Let libcrypto's own ML-KEM and ML-DSA go to libgabion where GABION_OFFLOAD=1 (core patch)
+    /// Let libcrypto's own ML-KEM and ML-DSA use libgabion if GABION_OFFLOAD=1 is set (core patch)
     #[arg(long)]
     core_offload: bool,
-    /// libgabion.so for --core-offload [default: the one that came with this program]
+    /// libgabion.so for --core-offload [default: the one installed with this program]
     #[arg(long, value_name = "FILE", requires = "core_offload")]
     library: Option<PathBuf>,
-    /// Compilers at a time [default: the number of cores]
+    /// Number of parallel compiler processes [default: number of cores]
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
 }

@@ -1,4 +1,4 @@
-//! `gabion doctor`: what is there, what works, and what mends the rest.
+//! `gabion doctor`: checks the installation and suggests fixes.
 
 mod checks;
 mod gpu;
@@ -13,60 +13,60 @@ use crate::failure::Failure;
 use crate::style::{self, Colour, paint};
 use crate::table::{Align, Table};
 
-/// Check the processor, the backends, GPUs, OpenSSL, its FIPS provider and ours
+/// Check the processor, the backends, GPUs, OpenSSL, its FIPS provider and Gabion's provider
 ///
 /// Example:
 ///   gabion doctor
 ///
-/// Each check says ok, off (not there, and nothing depends on it) or broken, and what mends it.
-/// Exits 1 when something is broken. With --stats, prints instead what a program that runs with
-/// GABION_STATS=FILE has counted so far. With --measure-gpu, measures first from how many lanes on a
-/// batch is faster on each GPU, and keeps that for programs that start later.
+/// Each check reports ok, off (missing, but not required) or broken, and how to fix it. Exits 1 if
+/// something is broken. --stats prints the counters of a program that runs with GABION_STATS=FILE
+/// instead. --measure-gpu first measures, for each GPU, the batch size from which it is faster than
+/// one core, and saves the result for programs that start later.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Print the counters in this file, which GABION_STATS names
+    /// Print the counters in this file, which is the GABION_STATS of a program
     #[arg(long, value_name = "FILE")]
     stats: Option<PathBuf>,
-    /// Measure every operation on the GPUs and on one core, some minutes each
+    /// Measure every operation on the GPUs and on one core; takes some minutes each
     #[arg(long, conflicts_with = "stats")]
     measure_gpu: bool,
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// As it should be.
+    /// Works as expected.
     Ok,
-    /// Not there or not in use, and nothing depends on it.
+    /// Missing or not in use, but not required.
     Off,
-    /// There, and not as it should be.
+    /// Present but faulty.
     Broken,
 }
 
 /// One line of the list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What was looked at.
+    /// What was checked.
     pub name: String,
-    /// What was found.
+    /// The result.
     pub verdict: Verdict,
-    /// In words.
+    /// The result in words.
     pub detail: String,
-    /// What is well now and should be looked at all the same.
+    /// A problem that does not affect the result.
     pub warning: Option<String>,
-    /// The command that mends it.
+    /// The command that fixes it.
     pub mend: Option<String>,
-    /// Who did the operation, where the check performed one.
+    /// The provider that performed the operation, for checks that perform one.
     pub served_by: Option<&'static str>,
 }
 
 impl Check {
-    /// A check without warning and cure.
+    /// Returns a check without a warning or a fix.
     pub fn new(name: impl Into<String>, verdict: Verdict, detail: impl Into<String>) -> Check {
         Check {
             name: name.into(),
@@ -78,14 +78,14 @@ impl Check {
         }
     }
 
-    /// With the command that mends it.
+    /// Adds the command that fixes the problem.
     pub fn mended_by(mut self, command: &str) -> Check {
         self.mend = Some(command.to_owned());
         self
     }
 }
 
-/// Characters of a detail on one line, beside what stands before it.
+/// Maximum width of a detail, without the columns before it.
 const WIDTH: usize = 80;
 
 /// Runs the command.
@@ -141,7 +141,7 @@ fn print(checks: &[Check]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `--stats FILE`: the counters of a provider that runs or ran.
+/// Prints the counters of a provider (`--stats FILE`).
 fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
     let snapshot = stats::read(file).map_err(|cause| Failure::Usage(cause.to_string()))?;
     if as_json {

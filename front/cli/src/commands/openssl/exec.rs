@@ -1,4 +1,4 @@
-//! `gabion exec`: a command in the bundle's environment, behind the FIPS guard.
+//! `gabion exec`: runs a command in the bundle's environment, behind the FIPS guard.
 
 use std::ffi::OsString;
 
@@ -13,10 +13,10 @@ const NOT_FOUND: u8 = 127;
 /// Exit code of a shell for a command that cannot be executed.
 const NOT_EXECUTABLE: u8 = 126;
 
-/// Run a command that finds the bundle's OpenSSL and Gabion's provider.
+/// Run a command with the bundle's OpenSSL and Gabion's provider.
 ///
-/// The command's own exit status is passed on. A refusal exits 3; a command that is not found 127,
-/// one that cannot be executed 126.
+/// Exits with the command's own exit status, with 3 if the FIPS guard refuses to start it, with 127
+/// if the command is not found, and with 126 if it cannot be executed.
 #[derive(Parser)]
 #[command(after_help = "Example:
   GABION_OPENSSL_FIPS_MODE=only gabion exec -- openssl list -providers
@@ -45,7 +45,7 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs the command; returns only when it did not start.
+/// Runs the command. Returns only if it could not be started.
 pub fn run(args: Args) -> Result<u8, Failure> {
     let settings = Settings::from_process()?;
     let Some((program, arguments)) = args.command.split_first() else {

@@ -1,4 +1,4 @@
-//! The OpenSSL that Gabion is a provider of: its bundle, its environment, and whether all is well.
+//! The commands for OpenSSL: the bundle, its environment, and checks.
 
 pub mod bundle;
 pub mod doctor;

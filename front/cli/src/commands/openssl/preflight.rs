@@ -1,5 +1,5 @@
-//! `gabion preflight`: would mode `only` start a command, does a process run in it, and does the way to a
-//! server survive a post-quantum hello?
+//! `gabion preflight`: checks the FIPS provider, whether a process uses it, and whether the network
+//! path to a server accepts a post-quantum ClientHello.
 
 mod probe;
 
@@ -12,40 +12,42 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Exit code when a process does not run in the FIPS provider, or a connection is not post-quantum.
+/// Exit code if a process does not use the FIPS provider, or a connection is not post-quantum.
 const NO: u8 = 1;
-/// Exit code when the FIPS provider is not usable.
+/// Exit code if the FIPS provider is not usable.
 const NOT_READY: u8 = 3;
-/// Where names begin that follow a title, and the widest line of them.
+/// Indentation of names after a title, and the width of their lines.
 const INDENT: usize = 15;
 const WIDTH: usize = 96;
 
-/// Check that the FIPS provider loads, passes its self-tests, and serves ML-KEM, ML-DSA and SLH-DSA.
+/// Check that the FIPS provider loads, passes its self-tests, and serves ML-KEM, ML-DSA and
+/// SLH-DSA.
 ///
-/// Exits 0 when `GABION_OPENSSL_FIPS_MODE=only gabion exec` would start a command, 3 when not. With
-/// `--pid`: 0 when that process runs as the mode would have it, 1 when not.
+/// Exits 0 if `GABION_OPENSSL_FIPS_MODE=only gabion exec` would start a command, 3 if not. With
+/// `--pid`, exits 0 if the process complies with that mode, 1 if not.
 #[derive(Parser)]
 #[command(after_help = "Example:\n  gabion preflight --json\n
 The variables are those of `gabion exec`. A fips.so that was built here is FIPS code, not a
 validated module; GABION_OPENSSL_MODULES may point to a validated one (docs/guide/fips.md).")]
 pub struct Args {
-    /// Look at a running process: the libcrypto, the module and the configuration that it uses
+    /// Inspect a running process: the libcrypto, the module and the configuration that it uses
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 
-    /// Connect to a server: what is negotiated, or else which part of the hello the way does not survive
+    /// Connect to a server: report the negotiated parameters, or the part of the ClientHello that
+    /// the network path drops
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "pid")]
     probe: Option<String>,
 
-    /// Verify that server's certificate with the authorities in this file
+    /// Verify the server's certificate with the authorities in this file
     #[arg(long, value_name = "FILE", requires = "probe")]
     ca: Option<PathBuf>,
 
-    /// Ask that server for TLS in this protocol first
+    /// Start TLS with the STARTTLS command of this protocol
     #[arg(long, value_enum, value_name = "PROTOCOL", requires = "probe")]
     starttls: Option<probe::StartTls>,
 
-    /// How long that server may take for each answer, in seconds
+    /// Timeout for each answer of the server, in seconds
     #[arg(long, value_name = "SECONDS", requires = "probe", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
@@ -81,7 +83,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if report.ok {
         return Ok(0);
     }
-    // Without a bundle the problem says how to build one.
+    // Without a bundle, the problem already names the command that builds one.
     if settings.layout.openssl().is_file() {
         eprintln!(
             "build the bundle again with `gabion bundle build --repair`, or see docs/guide/fips.md"
@@ -159,7 +161,7 @@ fn self_tests(report: &Report) -> String {
     }
 }
 
-/// Names by kind, as many on a line as fit.
+/// Prints names grouped by kind, as many per line as fit.
 fn print_names(rows: &[Algorithm]) -> Result<(), Failure> {
     for of_kind in rows.chunk_by(|one, next| one.kind == next.kind) {
         let mut line = format!("  {:<width$}", of_kind[0].kind, width = INDENT - 2);

@@ -1,4 +1,4 @@
-//! `gabion provider`: our module in an OpenSSL that is already installed.
+//! `gabion provider`: manages Gabion's module in an installed OpenSSL.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use gabion_ship::{bundle, provider as ship};
 
 use crate::failure::Failure;
 
-/// Add Gabion's provider to an OpenSSL 3.5 or newer that is already installed.
+/// Add Gabion's provider to an installed OpenSSL 3.5 or newer.
 #[derive(Parser)]
 #[command(after_help = "Example:
   sudo gabion provider install && gabion provider config > gabion.cnf
@@ -20,23 +20,26 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Print what to add to its configuration file.
+    /// Print the lines to add to its configuration file.
     #[command(after_help = "Example:\n  gabion provider config --openssl /usr/bin/openssl")]
     Config(Target),
-    /// Copy the module into the folder where it looks for modules.
+    /// Copy the module to OpenSSL's module folder.
     #[command(after_help = "Example:\n  sudo gabion provider install --openssl /usr/bin/openssl")]
     Install(Install),
-    /// Have every OpenSSL program of this host load the module: adds it to the configuration file.
+    /// Load the module in every OpenSSL program of this host, by adding it to the configuration
+    /// file.
     ///
-    /// The file is replaced only after processes of `openssl` hashed, signed and verified with the new content, prepared a TLS
-    /// client and loaded the module. openssl.cnf.gabion-backup beside it has the content before. Settings of the
-    /// file itself stay. If a check fails, the file is as it was, and the exit code is 1.
+    /// Before the file is replaced, `openssl` processes test the new content: they hash, sign,
+    /// verify, prepare a TLS client and load the module. The previous content is saved as
+    /// openssl.cnf.gabion-backup next to it. Other settings in the file are kept. If a check fails,
+    /// the file is not changed and the exit code is 1.
     #[command(after_help = "Example:\n  sudo gabion provider enable")]
     Enable(Enable),
-    /// Take out of the configuration file what `enable` added, whether the module is there or not.
+    /// Remove the additions of `enable` from the configuration file, whether the module is present
+    /// or not.
     #[command(after_help = "Example:\n  sudo gabion provider disable")]
     Disable(Edit),
-    /// Bring the gabion.so of every bundle in ~/.cache/gabion up to date.
+    /// Update the gabion.so of every bundle in ~/.cache/gabion.
     #[command(after_help = "Example:\n  gabion provider refresh")]
     Refresh(Module),
 }
@@ -60,7 +63,8 @@ struct Install {
 struct Enable {
     #[command(flatten)]
     edit: Edit,
-    /// Gabion's provider module [default: gabion.so in OpenSSL's module folder, or the one that came with this program]
+    /// Gabion's provider module [default: gabion.so in OpenSSL's module folder, or the one
+    /// installed with this program]
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
 }
@@ -82,7 +86,7 @@ impl Edit {
         ConfigRequest { openssl: self.target.openssl.clone(), config: self.config.clone() }
     }
 
-    /// Prints what was done; `unchanged` says why nothing was.
+    /// Prints what was done; `unchanged` is the message if nothing changed.
     fn print(&self, outcome: &ConfigOutcome, unchanged: &str) -> Result<(), Failure> {
         if self.json {
             let text = serde_json::to_string(outcome);
@@ -105,7 +109,7 @@ impl Edit {
 
 #[derive(Parser)]
 struct Module {
-    /// Gabion's provider module [default: the one that came with this program]
+    /// Gabion's provider module [default: the one installed with this program]
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
 }

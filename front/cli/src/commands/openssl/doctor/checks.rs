@@ -1,4 +1,4 @@
-//! The checks, in the order in which one depends on another.
+//! The checks, ordered by dependency.
 
 use std::path::Path;
 
@@ -13,7 +13,8 @@ use super::gpu::Gpus;
 use super::{Check, Verdict};
 use crate::openssl::Openssl;
 
-/// The backends that a processor of this architecture may lack, and what it then lacks itself.
+/// The backends that a processor of this architecture may not support, and the extensions they
+/// need.
 const EXTENSIONS: &[(&str, &str)] = if cfg!(target_arch = "x86_64") {
     &[("avx512", "the AVX-512 extensions"), ("avx2", "the AVX2 and BMI extensions")]
 } else {
@@ -23,8 +24,8 @@ const EXTENSIONS: &[(&str, &str)] = if cfg!(target_arch = "x86_64") {
 const BUILD: &str = "gabion bundle build";
 const REPAIR: &str = "gabion bundle build --repair";
 
-/// What mends a bundle that does not do what it should: the variables that name other parts than its own
-/// come before building it again.
+/// Returns the fix for a bundle that does not work: variables that override its parts are suggested
+/// before a rebuild.
 fn repair(settings: &Settings) -> String {
     match overridden(settings) {
         Some(name) => {
@@ -34,13 +35,14 @@ fn repair(settings: &Settings) -> String {
     }
 }
 
-/// The variable that puts something else in the place of a part of the bundle.
+/// Returns the variable that overrides a part of the bundle, if one is set.
 fn overridden(settings: &Settings) -> Option<&'static str> {
     let conf = settings.conf_override.as_ref().map(|_| "GABION_OPENSSL_CONF");
     conf.or(settings.modules_override.as_ref().map(|_| "GABION_OPENSSL_MODULES"))
 }
 
-/// What makes the bundle that is not there; where a variable names its place, that may be wrong.
+/// Returns the command that builds a missing bundle. If a variable sets its location, that may be
+/// wrong.
 fn build(layout: &Layout) -> String {
     let prefix = std::env::var_os(PREFIX).filter(|prefix| !prefix.is_empty());
     match prefix {
@@ -54,7 +56,8 @@ fn build(layout: &Layout) -> String {
 
 const PREFIX: &str = "GABION_OPENSSL_PREFIX";
 
-/// A failure of our own commands: without a place for temporary files there is nothing wrong with the bundle.
+/// Returns the check for a failed command of Gabion. A missing temporary folder is not a fault of
+/// the bundle.
 fn of_command(name: &str, cause: String, settings: &Settings) -> Check {
     let is_of_place = cause.starts_with(crate::openssl::NO_PLACE);
     let mend = match is_of_place {
@@ -64,15 +67,15 @@ fn of_command(name: &str, cause: String, settings: &Settings) -> Check {
     Check::new(name, Verdict::Broken, cause).mended_by(&mend)
 }
 
-/// Everything that was found.
+/// The results of all checks.
 pub struct Report {
-    /// The list.
+    /// The list of checks.
     pub checks: Vec<Check>,
-    /// The FIPS provider in full, where there is a bundle.
+    /// The full report on the FIPS provider, if there is a bundle.
     pub fips: Option<preflight::Report>,
 }
 
-/// Performs every check; GPUs were looked for.
+/// Runs all checks, except the search for GPUs, which has already run.
 pub fn all(gpus: &Gpus) -> Report {
     let mut report = Report { checks: vec![processor()], fips: None };
     report.checks.extend(backends(gpus));
@@ -84,7 +87,7 @@ pub fn all(gpus: &Gpus) -> Report {
             let check = Check::new("environment", Verdict::Broken, cause.to_string());
             report.checks.push(
                 match std::env::var_os("HOME").is_some_and(|home| !home.is_empty()) {
-                    // The text names the variable and what it may say.
+                    // The error names the variable and its valid values.
                     true => check.mended_by("set that variable as it says, or unset it"),
                     false => check.mended_by(&format!("set HOME, or {PREFIX}")),
                 },
@@ -102,7 +105,7 @@ pub fn all(gpus: &Gpus) -> Report {
         return report;
     }
     if let Err(cause) = settings.require_bundle() {
-        // Nothing of it is run, not by this command either.
+        // If the environment is invalid, this command does not run any part of the bundle either.
         let check = Check::new("environment", Verdict::Broken, cause.to_string());
         let named = overridden(&settings).filter(|name| check.detail.starts_with(name));
         report.checks.push(match named {
@@ -133,11 +136,11 @@ fn processor() -> Check {
     Check::new("processor", Verdict::Ok, detail)
 }
 
-/// Every backend that this machine has, and the vector backend where it lacks it.
+/// Checks each backend of this machine, and reports the vector backends that it does not support.
 fn backends(gpus: &Gpus) -> Vec<Check> {
     let wanted = Config::from_environment().backend;
     let is_gpu = |wanted: &str| wanted.eq_ignore_ascii_case(gabion_engine::gpu::NAME);
-    // A GPU that is not there, or not asked for, has a line of its own.
+    // A missing or disabled GPU is reported in a separate line.
     let backend = wanted.clone().filter(|wanted| is_gpu(wanted) && gpus.absent().is_none());
     let config = Config { backend, ..Config::default() };
     let engine = match Engine::new(&config) {
@@ -172,7 +175,7 @@ fn backends(gpus: &Gpus) -> Vec<Check> {
     checks
 }
 
-/// One backend, and whether it is the one in use.
+/// Checks one backend, and whether it is in use.
 fn of_backend(backend: &BackendReport, in_use: bool) -> Check {
     let name = format!("backend {}", backend.name);
     match &backend.state {
@@ -203,7 +206,7 @@ fn of_backend(backend: &BackendReport, in_use: bool) -> Check {
     }
 }
 
-/// The OpenSSL that PATH finds: ours goes into it too, if it is new enough.
+/// Checks the OpenSSL in PATH, which can load Gabion's provider if it is new enough.
 fn system_openssl() -> Check {
     let name = "system OpenSSL";
     match provider::inspect(Path::new("openssl")) {
@@ -243,7 +246,7 @@ fn bundle(layout: &Layout) -> Check {
         return Check::new(name, Verdict::Broken, detail).mended_by(REPAIR);
     };
     if !missing.is_empty() {
-        // A bundle from a tarball is not built again.
+        // A bundle built from a tarball is not rebuilt.
         let mend = match missing == [layout.fipsmodule_conf()] {
             true => format!("{BUILD} --prefix {}", crate::files::shown(layout.prefix(), "-")),
             false => REPAIR.to_owned(),
@@ -258,7 +261,7 @@ fn bundle(layout: &Layout) -> Check {
     let mut check = Check::new(name, Verdict::Ok, detail);
     if !standing.warnings.is_empty() {
         check.warning = Some(standing.warnings.join("; "));
-        // What another line has is not better than what this one has.
+        // A newer version of another line is not an update for this one.
         let newest = standing.newest.filter(|newest| *newest != manifest.version);
         check.mend = newest.map(|newest| match pins::pins() {
             Ok(pins) if pins.newest() == newest => BUILD.to_owned(),
@@ -280,7 +283,7 @@ fn fips_provider(settings: &Settings, report: &preflight::Report) -> Check {
         );
         return Check::new(name, Verdict::Ok, detail);
     }
-    // In mode `off` nothing depends on it, unless it is there and damaged.
+    // In mode `off` the FIPS module is not required, unless it exists and is damaged.
     let unused = settings.mode == FipsMode::Off && report.module_sha256.is_none();
     let verdict = if unused { Verdict::Off } else { Verdict::Broken };
     Check::new(name, verdict, report.problems.join(";\n")).mended_by(&repair(settings))
@@ -308,7 +311,7 @@ fn gabion_provider(settings: &Settings) -> Check {
         return Check::new(name, Verdict::Broken, detail).mended_by(&repair(settings));
     };
     let mut check = Check::new(name, Verdict::Ok, format!("{version}, active in the bundle"));
-    // Only a module that came with this very program can tell that the bundle's is another one.
+    // Only the module installed with this program can show that the bundle has a different one.
     let ours = provider::find_module().and_then(|module| sha256_file(&module).ok());
     if ours.is_some() && ours != sha256_file(&module).ok() {
         check.warning = Some("not the module that came with this program".to_owned());
@@ -317,7 +320,7 @@ fn gabion_provider(settings: &Settings) -> Check {
     check
 }
 
-/// The version that `openssl list -providers` gives for `gabion`, if it is active.
+/// Returns the version that `openssl list -providers` prints for `gabion`, if it is active.
 fn version_of_active(listed: &str) -> Option<&str> {
     let (_, after) = listed.split_once("\n  gabion\n")?;
     let own = after.lines().take_while(|line| line.starts_with("    "));
@@ -329,7 +332,8 @@ fn version_of_active(listed: &str) -> Option<&str> {
 const KEM: Algorithm = Algorithm::MlKem768;
 const DSA: Algorithm = Algorithm::MlDsa65;
 
-/// One operation of each kind, as arguments of `openssl`; each uses the files of those before it.
+/// One operation of each kind, as arguments of `openssl`; each step uses the files of the previous
+/// ones.
 const STEPS: [(Algorithm, Operation, &str); 6] = [
     (KEM, Operation::Keygen, "genpkey -algorithm ML-KEM-768 -out kem"),
     (KEM, Operation::Encaps, "pkeyutl -encap -inkey kem -out ct -secret sent"),
@@ -339,7 +343,8 @@ const STEPS: [(Algorithm, Operation, &str); 6] = [
     (DSA, Operation::Verify, "pkeyutl -verify -rawin -inkey dsa -in message -sigfile sig"),
 ];
 
-/// One operation of each kind through the bundle's openssl; our counters tell who did it.
+/// Runs one operation of each kind with the bundle's openssl. Gabion's counters show which provider
+/// performed it.
 fn operations(settings: &Settings) -> Vec<Check> {
     let openssl = match Openssl::new(settings) {
         Ok(openssl) => openssl,
@@ -387,7 +392,8 @@ fn served_by(
         }
     }
     let (calls, errors) = openssl.counters(stats)?.of(algorithm.name(), operation);
-    // An error in our code makes OpenSSL go on with its own, so a call alone proves nothing.
+    // After an error in Gabion, OpenSSL falls back to its own code, so counting calls is not
+    // enough.
     Ok(if calls > 0 && errors == 0 { "gabion" } else { "default" })
 }
 

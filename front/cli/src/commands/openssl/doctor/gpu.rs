@@ -1,4 +1,5 @@
-//! GPUs: what each is, and from how many lanes on a batch is faster there than on one core.
+//! The GPU checks: properties of each GPU, and the batch size from which it is faster than one
+//! core.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -11,22 +12,22 @@ use super::{Check, Verdict};
 use crate::failure::Failure;
 use crate::table::{Align, Table};
 
-/// What measures again.
+/// The command that repeats the measurement.
 const RENEW: &str = "gabion doctor --measure-gpu";
 
-/// What was found.
+/// The GPUs that were found, or why there are none.
 pub struct Gpus(Result<Vec<Report>, Absent>);
 
 impl Gpus {
-    /// Opens the GPUs if the environment asks for them.
+    /// Opens the GPUs, if the environment allows them.
     pub fn find() -> Gpus {
         Gpus(gpu::report(&Config::from_environment()))
     }
 
-    /// Measures every operation on them, for processes that start later.
+    /// Measures every operation on the GPUs, for processes that start later.
     ///
     /// # Errors
-    /// Why there is none, or the times could not be kept.
+    /// The reason why there is no GPU, or why the times could not be saved.
     pub fn measure() -> Result<Gpus, Failure> {
         let tell = |about: &gpu::DeviceDescription, algorithm: gabion_engine::Algorithm, task| {
             eprintln!("measuring {}: {algorithm} {task}", about.name);
@@ -46,12 +47,12 @@ impl Gpus {
         Ok(Gpus(Ok(reports)))
     }
 
-    /// Why there is none.
+    /// Returns the reason why there is no GPU.
     pub fn absent(&self) -> Option<&Absent> {
         self.0.as_ref().err()
     }
 
-    /// A line for each, or one that says why there is none.
+    /// Returns one check per GPU, or one that states why there is none.
     pub fn checks(&self) -> Vec<Check> {
         match &self.0 {
             Ok(reports) => reports.iter().map(of_report).collect(),
@@ -63,7 +64,7 @@ impl Gpus {
         }
     }
 
-    /// All that is known of each, as JSON.
+    /// Returns all properties of each GPU as JSON.
     pub fn json(&self) -> Value {
         match &self.0 {
             Ok(reports) => Value::Array(reports.iter().map(as_json).collect()),
@@ -71,13 +72,13 @@ impl Gpus {
         }
     }
 
-    /// For each a table of what was measured.
+    /// Returns a table of the measurements for each GPU.
     pub fn tables(&self) -> Vec<String> {
         self.0.iter().flatten().filter_map(as_table).collect()
     }
 }
 
-/// The line where there is no GPU.
+/// Returns the check for a missing GPU.
 fn absent(why: &Absent, is_wanted: bool) -> Check {
     if is_wanted {
         let detail = format!("{BACKEND_VARIABLE}={}: {why}", gpu::NAME);
@@ -111,7 +112,7 @@ fn of_report(report: &Report) -> Check {
     Check::new("GPU", Verdict::Ok, detail)
 }
 
-/// When something was measured, in UTC; nothing if it was not.
+/// Returns the UTC date of a measurement, or `None` for 0 seconds.
 fn date(seconds: u64) -> Option<String> {
     let since = Duration::from_secs(seconds);
     let time = UNIX_EPOCH.checked_add(since).filter(|_| seconds > 0)?;
@@ -150,7 +151,7 @@ fn as_json(report: &Report) -> Value {
     })
 }
 
-/// What was measured of a GPU; none if nothing was.
+/// Returns the measurements of a GPU as a table, or `None` without measurements.
 fn as_table(report: &Report) -> Option<String> {
     let Report { about, costs, file } = report;
     if costs.rows.is_empty() {

@@ -1,13 +1,14 @@
-//! `gabion preflight --probe HOST:PORT`: does the way to a server survive a post-quantum hello?
+//! `gabion preflight --probe HOST:PORT`: tests whether the network path to a server accepts a
+//! post-quantum ClientHello.
 //!
 //! ```text
-//!   TCP ── no ──► nobody answers
-//!    └─ the hello as libssl makes it ── yes ──► version, group, signature
-//!        └─ no: one thing left out after the other, until an answer comes
+//!   TCP ── fails ──► no answer at this address
+//!    └─ ClientHello as sent by libssl ── answered ──► version, group, signature
+//!        └─ no answer: leave out one feature after the other until the server answers
 //! ```
 //!
-//! A box on the way that drops what it does not know, or takes a hello to be over where its first packet
-//! is, says nothing: what it does not survive shows by what gets through without it.
+//! A middlebox that drops unknown features, or that expects a ClientHello to fit its first packet,
+//! does not report an error. The variant that gets through shows which feature it drops.
 
 use std::io::Read;
 use std::net::{IpAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -21,15 +22,15 @@ use serde::Serialize;
 use crate::failure::Failure;
 use crate::openssl::{CommandOutput, Openssl};
 
-/// How often a listener is looked at.
+/// Polling interval of a listener.
 const POLL: Duration = Duration::from_millis(2);
 const CLASSICAL_GROUPS: &str = "P-256:P-384:?X25519";
-/// The groups as they are, and a key share of P-256 alone: the hello stays small.
+/// The default groups, but a key share for P-256 only: the ClientHello stays small.
 const SMALL_SHARE: &str = "*P-256:?X25519MLKEM768:?SecP256r1MLKEM768:?X25519";
 const CLASSICAL_SCHEMES: &str = "ecdsa_secp256r1_sha256:ecdsa_secp384r1_sha384:?ed25519:\
     rsa_pss_rsae_sha256:rsa_pss_rsae_sha384:rsa_pss_pss_sha256:rsa_pkcs1_sha256:rsa_pkcs1_sha384";
 
-/// A protocol in which the client asks for TLS after it has connected.
+/// A protocol in which the client requests TLS after connecting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StartTls {
@@ -75,14 +76,14 @@ impl StartTls {
     }
 }
 
-/// A hello, and what the way does not survive where this is the first that gets through.
+/// A ClientHello variant, and what its success shows if all larger variants failed.
 struct Hello {
     name: &'static str,
     options: &'static [&'static str],
     shows: &'static str,
 }
 
-/// From all to the least; what comes later leaves more out.
+/// From the complete ClientHello to the smallest; each later one leaves out more.
 const HELLOS: &[Hello] = &[
     Hello { name: "as libssl makes it", options: &[], shows: "" },
     Hello {
@@ -112,40 +113,40 @@ const HELLOS: &[Hello] = &[
     },
 ];
 
-/// What was tried, and what came of it.
+/// An attempted handshake and its result.
 #[derive(Debug, Serialize)]
 pub struct Attempt {
     hello: &'static str,
-    /// The hello's size, with the header of its record.
+    /// Size of the ClientHello, including the record header.
     bytes: Option<usize>,
-    /// Why there was no handshake; none where there was.
+    /// Why the handshake failed; `None` if it succeeded.
     error: Option<String>,
 }
 
-/// The answer; `--json` prints it.
+/// The report that `--json` prints.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     target: String,
-    /// How TLS was asked for; absent if the connection begins with TLS.
+    /// The STARTTLS protocol; absent if the connection starts with TLS.
     #[serde(skip_serializing_if = "Option::is_none")]
     starttls: Option<StartTls>,
-    /// True when the first hello led to a post-quantum key exchange, and a certificate that was to be
-    /// verified was.
+    /// True if the first ClientHello led to a post-quantum key exchange, and the certificate
+    /// verified if that was requested.
     ok: bool,
     post_quantum: bool,
     version: Option<String>,
     cipher: Option<String>,
     group: Option<String>,
     signature: Option<String>,
-    /// Of the certificate: none where `--ca` was not given.
+    /// Whether the certificate verified; `None` without `--ca`.
     verified: Option<bool>,
-    /// What the way does not survive; none where the first hello gets through, or none does.
+    /// The feature that the path drops; `None` if the first ClientHello got through, or none did.
     not_survived: Option<&'static str>,
     attempts: Vec<Attempt>,
     problems: Vec<String>,
 }
 
-/// What to ask, and how long to wait for each answer.
+/// The server to probe and the timeout for each answer.
 pub struct Question {
     target: String,
     host: String,
@@ -155,10 +156,10 @@ pub struct Question {
 }
 
 impl Question {
-    /// Reads HOST:PORT.
+    /// Parses HOST:PORT.
     ///
     /// # Errors
-    /// [`Failure::Usage`] where it is none.
+    /// [`Failure::Usage`] if it is malformed.
     pub fn new(target: &str, ca: Option<PathBuf>, seconds: u64) -> Result<Question, Failure> {
         let wrong =
             || Failure::Usage(format!("`{target}` is no HOST:PORT, such as example.com:443"));
@@ -168,7 +169,7 @@ impl Question {
         let host =
             bare.filter(|host| !host.is_empty() && !host.starts_with('-')).ok_or_else(wrong)?;
         let is_ipv6 = host.parse::<IpAddr>().is_ok_and(|address| address.is_ipv6());
-        // Without brackets nobody knows where an IPv6 address ends.
+        // Without brackets, the end of an IPv6 address is ambiguous.
         let is_host = !host.contains(':') || (is_ipv6 && has_brackets);
         if port.parse::<u16>().map_or(true, |port| port == 0) || !is_host {
             return Err(wrong());
@@ -181,12 +182,12 @@ impl Question {
         Ok(Question { target, host: host.to_owned(), ca, starttls: None, limit })
     }
 
-    /// Asks the server for TLS in its own protocol before the handshake.
+    /// Sets the STARTTLS protocol.
     pub fn starting_tls(self, starttls: Option<StartTls>) -> Question {
         Question { starttls, ..self }
     }
 
-    /// The options that every hello has.
+    /// Returns the options shared by all variants.
     fn options(&self) -> Vec<String> {
         let is_address = self.host.parse::<IpAddr>().is_ok();
         let mut options = if is_address {
@@ -202,10 +203,10 @@ impl Question {
     }
 }
 
-/// Asks the server.
+/// Probes the server.
 ///
 /// # Errors
-/// [`Failure::NotReady`] where there is no bundle to ask with.
+/// [`Failure::NotReady`] without a bundle.
 pub fn ask(settings: &Settings, question: &Question) -> Result<Report, Failure> {
     settings.require_bundle()?;
     let openssl = Openssl::new(settings).map_err(Failure::NotReady)?;
@@ -242,7 +243,7 @@ pub fn ask(settings: &Settings, question: &Question) -> Result<Report, Failure> 
     Ok(report)
 }
 
-/// Connects by TCP alone, so that a closed port is not taken for a box on the way.
+/// Connects by TCP only, to tell a closed port from a middlebox.
 fn reach(question: &Question) -> Result<(), String> {
     let addresses = question.target.to_socket_addrs().map_err(|cause| cause.to_string())?;
     let mut last = "its name has no address".to_owned();
@@ -261,7 +262,7 @@ struct Response {
     worked: bool,
 }
 
-/// Tries one handshake.
+/// Attempts one handshake.
 fn attempt(
     openssl: &Openssl<'_>,
     question: &Question,
@@ -286,7 +287,8 @@ fn connect<'a>(target: &'a str, options: &[&'a str]) -> Vec<&'a str> {
     [&["s_client", "-connect", target][..], options].concat()
 }
 
-/// How large a hello is: it is sent to a listener of our own, which hangs up. None where that fails.
+/// Measures the size of a ClientHello by sending it to a local listener, which closes the
+/// connection. Returns `None` if that fails.
 fn size(openssl: &Openssl<'_>, options: &[&str], limit: Duration) -> Option<usize> {
     let listener = TcpListener::bind("127.0.0.1:0").ok()?;
     listener.set_nonblocking(true).ok()?;
@@ -314,7 +316,7 @@ fn messages(err: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.is_empty() && !line.starts_with("Connecting to "))
 }
 
-/// Why there was no handshake, of OpenSSL's words the reason.
+/// Returns why the handshake failed: the reason part of OpenSSL's error message.
 fn reason(said: &CommandOutput) -> String {
     let line = said.err.lines().rfind(|line| line.contains(":error:"));
     let of_queue = line.and_then(|line| line.split(":error:").nth(1)?.split(':').nth(3));
@@ -328,7 +330,7 @@ fn find<'a>(said: &'a str, prefix: &str) -> Option<&'a str> {
 }
 
 impl Report {
-    /// Takes over what was negotiated.
+    /// Stores the negotiated parameters.
     fn read(&mut self, said: &str, wants_certificate: bool) {
         let first = |prefixes: &[&str]| prefixes.iter().find_map(|prefix| find(said, prefix));
         let new = find(said, "New, ").unwrap_or_default();
@@ -348,7 +350,7 @@ impl Report {
         }
     }
 
-    /// Says what is wrong; where anything is not known, it is not right.
+    /// Adds the problems. Unknown parameters count as problems.
     fn judge(&mut self) {
         match (&self.not_survived, &self.version) {
             (Some(what), _) => self.problems.push(format!("the way does not survive {what}")),
@@ -370,21 +372,21 @@ impl Report {
         self.ok = self.problems.is_empty() && self.post_quantum;
     }
 
-    /// Whether all is well.
+    /// Returns whether there are no problems.
     pub fn is_ok(&self) -> bool {
         self.ok
     }
 
-    /// Why not.
+    /// Returns the problems.
     pub fn problems(&self) -> &[String] {
         &self.problems
     }
 }
 
-/// Prints the report for people.
+/// Prints the report as text.
 ///
 /// # Errors
-/// Where it can't be printed.
+/// [`Failure::NotReady`] if standard output cannot be written.
 pub fn print(report: &Report) -> Result<(), Failure> {
     let or_unknown =
         |value: &Option<String>| crate::failure::spelt(value.as_deref().unwrap_or("unknown"));
