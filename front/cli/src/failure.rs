@@ -1,4 +1,4 @@
-//! How a command fails: a message for a person and an exit code for a script.
+//! Failures of commands: a message for the user and an exit code for scripts.
 
 use std::fmt;
 
@@ -7,9 +7,9 @@ use gabion_engine::keys::stateful::LedgerError;
 /// A failed command. The variant decides the exit code.
 #[derive(Debug)]
 pub enum Failure {
-    /// The answer is no: a signature does not verify, a check fails. Exit code 1.
+    /// The answer is no: a signature does not verify, or a check fails. Exit code 1.
     No(String),
-    /// The command line, or a file it names, is not what was expected. Exit code 2.
+    /// The command line, or a file that it names, is invalid. Exit code 2.
     Usage(String),
     /// The environment is not ready: no bundle, no FIPS provider. Exit code 3.
     NotReady(String),
@@ -18,7 +18,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// The process exit code of this failure.
+    /// Returns the exit code of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::No(_) => 1,
@@ -40,8 +40,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A text for a person: without the numbers that the system has for its errors, and with what a terminal
-/// would obey spelt out, since a name of a file may be anybody's.
+/// Prepares a text for a terminal: removes the system's error numbers and escapes control
+/// characters, since file names may come from an attacker.
 pub fn plain(text: &str) -> String {
     let mut words = String::with_capacity(text.len());
     let mut rest = text;
@@ -60,7 +60,7 @@ pub fn plain(text: &str) -> String {
     lines.join("\n")
 }
 
-/// One line with control characters, and those that turn the direction of writing, spelt out.
+/// Escapes control characters and characters that change the text direction.
 pub fn spelt(line: &str) -> String {
     let is_obeyed = |character: char| {
         character.is_control()
@@ -91,13 +91,13 @@ impl From<gabion_engine::Error> for Failure {
             | Error::Lane { .. }
             | Error::KeyFile(_)
             | Error::TooMany { .. } => Failure::Usage(text),
-            // No randomness, no such backend, no healthy backend, and what the future adds.
+            // No randomness, unknown or unhealthy backend, and future variants.
             _ => Failure::NotReady(text),
         }
     }
 }
 
-/// What to do where a key is used up.
+/// The advice for a key that is used up.
 pub const NEXT_KEY: &str = "make the next one by `gabion hbs keygen`";
 
 impl From<LedgerError> for Failure {
@@ -115,7 +115,7 @@ impl From<LedgerError> for Failure {
             | LedgerError::RequestId
             | LedgerError::RequestConflict(_)
             | LedgerError::RequestKnown(_) => Failure::Usage(text),
-            // What the future adds.
+            // Future variants.
             _ => Failure::NotReady(text),
         }
     }

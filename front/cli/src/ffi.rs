@@ -1,4 +1,4 @@
-//! The command line's only `unsafe`: settings of the operating system.
+//! The only `unsafe` code of the command line: operating system settings.
 
 use std::ffi::CString;
 use std::io::Read;
@@ -8,10 +8,10 @@ use std::ptr::null_mut;
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Lets a write to a closed pipe end the process, as it ends every Unix filter.
+/// Lets a write to a closed pipe end the process, as for every Unix filter.
 ///
-/// Rust's start-up code ignores the signal, and `println!` would panic instead. Call it before any
-/// thread is started.
+/// Rust's start-up code ignores the signal, and `println!` would panic instead. Call this function
+/// before starting any thread.
 pub fn end_quietly_when_the_reader_is_gone() {
     // SAFETY: sets a default action; no handler runs, and no other thread exists yet.
     unsafe {
@@ -19,7 +19,7 @@ pub fn end_quietly_when_the_reader_is_gone() {
     }
 }
 
-/// Makes a write to a closed pipe an error again, for a command that must clean up after itself.
+/// Makes a write to a closed pipe an error again, for commands that must clean up after themselves.
 pub fn go_on_when_the_reader_is_gone() {
     // SAFETY: sets the action `ignore`; no handler runs.
     unsafe {
@@ -27,10 +27,11 @@ pub fn go_on_when_the_reader_is_gone() {
     }
 }
 
-/// Ignores signals that would end a server without a drain before it waits for them: it does so from its start on. Those that
-/// ask it to end, and those of a crash, do what they did. What is ignored or handled stays so.
+/// Ignores signals that would end a server without a drain, from its start until it waits for them.
+/// Signals that request termination and those of crashes keep their effect. Signals that are
+/// already ignored or handled are not changed.
 ///
-/// `hangup` says whether SIGHUP is one of them.
+/// `hangup` states whether SIGHUP is ignored too.
 pub fn ignore_stray_signals(hangup: bool) {
     let mut signals =
         vec![libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM, libc::SIGVTALRM, libc::SIGPROF];
@@ -52,7 +53,7 @@ pub fn ignore_stray_signals(hangup: bool) {
     }
 }
 
-/// CLOCK_MONOTONIC in microseconds, as systemd wants it.
+/// Returns CLOCK_MONOTONIC in microseconds, the unit that systemd expects.
 pub fn monotonic_us() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: writes to what is given, which lives.

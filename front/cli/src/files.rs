@@ -1,7 +1,8 @@
-//! Reading inputs and writing outputs: `-`, size limits, and nothing half-written.
+//! Reads inputs and writes outputs: `-`, size limits, and no partial files.
 //!
-//! Outputs go three steps, of which each may fail and leave nothing: [`places`] finds where they go,
-//! [`Output::prepare`] writes them beside that, [`commit`] gives them their names.
+//! Outputs take three steps. Each may fail and leaves nothing behind: [`places`] resolves the
+//! paths, [`Output::prepare`] writes temporary files next to them, [`commit`] gives those their
+//! names.
 
 mod place;
 mod temporary;
@@ -19,31 +20,32 @@ use place::{Id, Mark};
 pub use place::{Place, is_standard_input, mark_of_input};
 use temporary::TemporaryFile;
 
-/// Largest key, ciphertext or signature file that is read, 1 MiB: a hundred times the largest of
-/// any algorithm here, so that a mistyped name does not fill the memory.
+/// Maximum size of key, ciphertext and signature files, 1 MiB: a hundred times the largest of any
+/// algorithm, so that a mistyped name does not exhaust memory.
 pub const SMALL_MAX: u64 = 1 << 20;
-/// Largest message or vector file that is read, 2 GiB: both are kept in memory.
+/// Maximum size of message and vector files, 2 GiB: both are kept in memory.
 pub const LARGE_MAX: u64 = 1 << 31;
 
-/// Whether a path stands for standard input or output.
+/// Returns whether a path stands for standard input or output.
 pub fn is_dash(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// The name of an input or output for messages; what a terminal would obey is spelt out.
+/// Returns the name of an input or output for messages, with control characters escaped.
 pub fn shown(path: &Path, standard: &str) -> String {
     if is_dash(path) { standard.to_owned() } else { failure::spelt(&path.display().to_string()) }
 }
 
-/// Why something failed, for messages: the system's words, without its number for them.
+/// Returns the system's error text, without the error number.
 pub fn words(cause: &std::io::Error) -> String {
     failure::plain(&cause.to_string())
 }
 
-/// Reads a file, or standard input for `-`; wiped when dropped, since it may hold a key.
+/// Reads a file, or standard input for `-`. The buffer is wiped when dropped, since it may hold a
+/// key.
 ///
 /// # Errors
-/// [`Failure::Usage`] when it cannot be read or has more than `limit` bytes.
+/// [`Failure::Usage`] if the file cannot be read or has more than `limit` bytes.
 pub fn read(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let name = shown(path, "standard input");
     let cannot =
@@ -63,18 +65,18 @@ pub fn read(path: &Path, limit: u64) -> Result<Zeroizing<Vec<u8>>, Failure> {
     Ok(bytes)
 }
 
-/// The input from a file or from standard input.
+/// Data from a file or standard input.
 pub enum Input {
-    /// All of it.
+    /// The complete data.
     Short(Zeroizing<Vec<u8>>),
-    /// There is more of it than was asked for: a reader of all of it, and how many bytes it has, where that is known.
+    /// Data above the size limit: a reader of all of it, and its length if known.
     Long(Box<dyn Read>, Option<u64>),
 }
 
-/// Reads a file, or standard input for `-`, if it has not more than `short` bytes.
+/// Opens a file, or standard input for `-`, and reads it if it has at most `short` bytes.
 ///
 /// # Errors
-/// [`Failure::Usage`] when it cannot be read.
+/// [`Failure::Usage`] if it cannot be read.
 pub fn open(path: &Path, short: u64) -> Result<Input, Failure> {
     let name = shown(path, "standard input");
     let cannot =
@@ -91,14 +93,14 @@ pub fn open(path: &Path, short: u64) -> Result<Input, Failure> {
     if bytes.len() as u64 <= short {
         return Ok(Input::Short(bytes));
     }
-    // What has no length of its own says 0 (a file of /proc).
+    // Files without a length, such as those in /proc, report 0.
     let length = length.filter(|length| *length > short);
     let first = std::io::Cursor::new(std::mem::take(&mut *bytes));
     Ok(Input::Long(Box::new(first.chain(source)), length))
 }
 
 impl Input {
-    /// Returns a reader of all of it.
+    /// Returns a reader of the complete data.
     pub fn into_reader(self) -> Box<dyn Read> {
         match self {
             Input::Short(bytes) => Box::new(std::io::Cursor::new(bytes)),
@@ -107,65 +109,65 @@ impl Input {
     }
 }
 
-/// A text without the mark that some editors begin UTF-8 with, which RFC 8259, section 8.1, lets a reader of
-/// JSON ignore.
+/// Returns the text without a leading byte order mark, which some editors write and RFC 8259,
+/// section 8.1, allows JSON readers to ignore.
 pub fn without_mark(text: &[u8]) -> &[u8] {
     text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text)
 }
 
-/// Who may read a file that is written.
+/// The access rights of an output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// The owner alone: mode 0600.
+    /// Only the owner: mode 0600.
     Secret,
-    /// Whom the umask lets: mode 0666 less the umask.
+    /// Mode 0666, restricted by the umask.
     Public,
 }
 
-/// What happens to an existing file.
+/// What happens to an existing output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverwritePolicy {
-    /// It stays, and the command fails; `--force` is what changes that.
+    /// The file is kept and the command fails; the default without `--force`.
     Keep,
-    /// It is replaced, and stays where the new one can't be written.
+    /// The file is replaced, but kept if the new one cannot be written.
     Replace,
 }
 
-/// `--force`: the same for every command that writes keys, secrets, ciphertexts or signatures.
+/// The option `--force` of all commands that write keys, secrets, ciphertexts or signatures.
 #[derive(Clone, Copy, clap::Args)]
 pub struct Force {
-    /// Replace files that exist
+    /// Replace existing files
     #[arg(long)]
     force: bool,
 }
 
 impl Force {
-    /// What happens to a file that is there.
+    /// Returns the policy for existing files.
     pub fn existing(self) -> OverwritePolicy {
         if self.force { OverwritePolicy::Replace } else { OverwritePolicy::Keep }
     }
 }
 
-/// Finds where outputs go; refuses one that would overwrite an input or another output, however its path
-/// is spelt, and, if so wanted, what exists.
+/// Resolves output paths. Fails if an output would overwrite an input or another output, under any
+/// spelling of its path, or an existing file unless `existing` allows that.
 ///
 /// # Errors
-/// [`Failure::Usage`] naming the options.
+/// [`Failure::Usage`], naming the options.
 pub fn places<const N: usize>(
     outputs: [(&'static str, &Path); N],
     inputs: &[(&str, &Path)],
     existing: OverwritePolicy,
 ) -> Result<[Place; N], Failure> {
     let places = places_of(outputs, inputs, &[], existing)?;
-    // As many as there were outputs.
+    // One place per output.
     places.try_into().map_err(|_| Failure::Usage("outputs were lost".to_owned()))
 }
 
-/// The same of any number of outputs. `taken` are files that are none of the command's to write, whether they are there
-/// or not.
+/// Resolves any number of output paths. The command must not write the files in `taken`, whether
+/// they exist or not.
 ///
 /// # Errors
-/// As [`places`].
+/// As for [`places`].
 pub fn places_of<'a>(
     outputs: impl IntoIterator<Item = (&'static str, &'a Path)>,
     inputs: &[(&str, &Path)],
@@ -177,7 +179,7 @@ pub fn places_of<'a>(
         known.extend(place::mark_of_input(path).map(|mark| (mark, (*option).to_owned())));
     }
     for (option, path) in taken {
-        // Where nobody could write there is nothing to lose.
+        // A path that cannot be resolved cannot be overwritten either.
         let marks = Place::find("", path).map(|place| place.marks()).unwrap_or_default();
         known.extend(marks.into_iter().map(|mark| (mark, (*option).to_owned())));
     }
@@ -201,10 +203,10 @@ pub fn places_of<'a>(
     Ok(places)
 }
 
-/// Looks whether outputs can be written, of so many bytes each, before there is something to lose.
+/// Checks that outputs of `bytes` bytes each can be written, before anything irreversible happens.
 ///
 /// # Errors
-/// [`Failure`] where one can't be.
+/// [`Failure`] if one cannot be written.
 pub fn probe(places: &[Place], bytes: usize) -> Result<(), Failure> {
     let tried = |place: &Place| {
         temporary::probe(&place.target, bytes).map_err(|cause| cannot_write(&place.path, &cause))
@@ -221,7 +223,7 @@ fn same_file(place: &Place, other: &str) -> Failure {
     })
 }
 
-/// An output that is complete on disk but not yet in its place.
+/// An output that is complete on the disk but does not have its name yet.
 #[derive(Debug)]
 pub struct Output {
     place: Place,
@@ -231,19 +233,19 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Content {
-    /// Beside where it will be.
+    /// A temporary file in the folder of the output.
     File(TemporaryFile),
-    /// For standard output, a device or a pipe: written when committed.
+    /// Data for standard output, a device or a pipe; written when committed.
     Stream(Zeroizing<Vec<u8>>),
 }
 
 impl Output {
-    /// Writes `bytes` beside their place, ready to be moved there by [`commit`].
+    /// Writes `bytes` to a temporary file, which [`commit`] renames.
     ///
     /// Dropping the value instead leaves nothing behind.
     ///
     /// # Errors
-    /// [`Failure`] when they can't be written.
+    /// [`Failure`] if the file cannot be written.
     pub fn prepare(
         place: Place,
         bytes: &[u8],
@@ -251,7 +253,7 @@ impl Output {
         existing: OverwritePolicy,
     ) -> Result<Output, Failure> {
         let content = match &place.target {
-            // A device or a pipe is written to; replacing /dev/null by a file would be a bad surprise.
+            // Devices and pipes are written to and never replaced by a file: think of /dev/null.
             Target::Descriptor { .. } | Target::Device { .. } => {
                 Content::Stream(Zeroizing::new(bytes.to_vec()))
             }
@@ -275,13 +277,14 @@ impl Output {
         };
         let path = &self.place.path;
         let there = slot.now();
-        // Where case or accents do not count in names, only the file that was made shows that both are one.
+        // On a case-insensitive file system, only the created file shows that two names are the
+        // same.
         if let Some(made) = made.iter().find(|made| Some(made.id) == there) {
             return Err(same_file(&self.place, made.option));
         }
         let put = match self.existing {
             OverwritePolicy::Replace => file.replace(slot),
-            // Refuses atomically, also when the file came into being after the check.
+            // Fails atomically, even if the file was created after the check.
             OverwritePolicy::Keep => file.place(slot),
         };
         put.and_then(|()| file.id())
@@ -294,7 +297,7 @@ impl Output {
             })
     }
 
-    /// Writes to what is no file.
+    /// Writes to a target that is not a file.
     fn send(&self) -> Result<(), Failure> {
         let Content::Stream(bytes) = &self.content else { return Ok(()) };
         match &self.place.target {
@@ -315,18 +318,18 @@ impl Output {
     }
 }
 
-/// An output that was committed.
+/// A committed output.
 struct CommittedFile {
     option: &'static str,
     id: Id,
     replaced: bool,
 }
 
-/// Puts outputs into their places, each in one step: files first, then what is written to.
+/// Commits outputs, each in one step: first files, then devices, pipes and standard output.
 ///
 /// # Errors
-/// [`Failure`] when one can't be put there. Then none is left of those that came into being; what
-/// was replaced is gone, and what replaced it stays.
+/// [`Failure`] if one cannot be committed. Then all newly created files are removed; a file that
+/// was already replaced stays replaced.
 pub fn commit(outputs: impl IntoIterator<Item = Output>) -> Result<(), Failure> {
     let mut outputs: Vec<Output> = outputs.into_iter().collect();
     let mut made: Vec<CommittedFile> = Vec::new();
@@ -365,7 +368,7 @@ fn cannot_write(path: &Path, cause: &std::io::Error) -> Failure {
     use std::io::ErrorKind;
     let text = format!("cannot write {}: {}", shown(path, "standard output"), words(cause));
     match cause.kind() {
-        // The command is as it should be, and the machine is not.
+        // The command is correct, but the machine has a problem.
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
             Failure::NotReady(text)
         }
@@ -374,10 +377,10 @@ fn cannot_write(path: &Path, cause: &std::io::Error) -> Failure {
     }
 }
 
-/// Refuses to write bytes to a terminal, which may take some of them for commands.
+/// Fails if an output is a terminal, which may interpret binary data as commands.
 ///
 /// # Errors
-/// [`Failure::Usage`], where an output is one.
+/// [`Failure::Usage`] if an output is a terminal.
 pub fn not_a_terminal<'a>(outputs: impl IntoIterator<Item = &'a Place>) -> Result<(), Failure> {
     match outputs.into_iter().find(|place| place.is_terminal()) {
         Some(Place { option, .. }) => Err(Failure::Usage(format!(
@@ -388,10 +391,10 @@ pub fn not_a_terminal<'a>(outputs: impl IntoIterator<Item = &'a Place>) -> Resul
     }
 }
 
-/// Refuses that two inputs both come from standard input.
+/// Fails if more than one input is standard input.
 ///
 /// # Errors
-/// [`Failure::Usage`] naming the options.
+/// [`Failure::Usage`], naming the options.
 pub fn one_standard_input(inputs: &[(&str, bool)]) -> Result<(), Failure> {
     let names: Vec<&str> = inputs.iter().filter(|(_, is)| *is).map(|(name, _)| *name).collect();
     if names.len() > 1 {
@@ -467,7 +470,7 @@ mod tests {
         assert_eq!(names(folder.path()), 2);
     }
 
-    /// A file system where two names are one shows it only when the first file is there.
+    /// On such a file system, only the first created file shows that two names are the same.
     #[test]
     fn names_that_turn_out_to_be_one_file_lose_neither_output() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The bundle's `openssl` command, run with a time limit and never left behind.
+//! Runs the bundle's `openssl` command, with a time limit and guaranteed cleanup.
 
 use std::fs::File;
 use std::os::unix::fs::PermissionsExt;
@@ -13,14 +13,14 @@ use gabion_ship::environment::{FipsMode, Settings};
 
 use crate::ffi;
 
-/// Longest time that one command may take: a hundred times what the slowest of ours takes.
+/// Time limit of one command: a hundred times the slowest of ours.
 const LIMIT: Duration = Duration::from_secs(30);
-/// How the sentence begins that says that there is no place for temporary files.
+/// The beginning of the error message if no temporary folder can be created.
 pub const NO_PLACE: &str = "cannot make a temporary folder";
-/// How often a running command is looked at.
+/// Polling interval of a running command.
 const POLL: Duration = Duration::from_millis(2);
 
-/// The bundle with our provider preferred, and a folder for what commands write.
+/// The bundle with Gabion's provider preferred, and a folder for the files that commands write.
 pub struct Openssl<'a> {
     settings: &'a Settings,
     folder: tempfile::TempDir,
@@ -28,7 +28,7 @@ pub struct Openssl<'a> {
 
 /// The output of a finished command.
 pub struct CommandOutput {
-    /// Whether it ended with status 0.
+    /// Whether it exited with status 0.
     pub ok: bool,
     /// Its standard output.
     pub out: String,
@@ -37,10 +37,10 @@ pub struct CommandOutput {
 }
 
 impl<'a> Openssl<'a> {
-    /// A folder for this process, removed when dropped.
+    /// Creates a temporary folder, which is removed on drop.
     ///
     /// # Errors
-    /// A sentence, when there is no place for temporary files.
+    /// A sentence, if no temporary folder can be created.
     pub fn new(settings: &'a Settings) -> Result<Openssl<'a>, String> {
         let folder = tempfile::Builder::new()
             .prefix("gabion-")
@@ -51,12 +51,13 @@ impl<'a> Openssl<'a> {
         Ok(Openssl { settings, folder })
     }
 
-    /// A file in the folder.
+    /// Returns the path of a file in the folder.
     pub fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// The command in the folder, with our provider preferred; it counts into the file `stats`.
+    /// Returns a command that runs in the folder, prefers Gabion's provider and writes its counters
+    /// to the file `stats`.
     fn command(&self, arguments: &[&str], stats: Option<&str>) -> Command {
         let mut command = Command::new(self.settings.layout.openssl());
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
@@ -68,10 +69,10 @@ impl<'a> Openssl<'a> {
         command
     }
 
-    /// Runs the command to its end.
+    /// Runs a command to completion.
     ///
     /// # Errors
-    /// A sentence, when it does not start, fails, or takes more than half a minute.
+    /// A sentence, if it does not start, fails, or takes longer than 30 seconds.
     pub fn run(&self, arguments: &[&str], stats: Option<&str>) -> Result<String, String> {
         let finished = self.finish(self.command(arguments, stats), LIMIT)?;
         if finished.ok {
@@ -80,13 +81,13 @@ impl<'a> Openssl<'a> {
         Err(format!("openssl {} failed: {}", arguments.join(" "), last_words(&finished.err)))
     }
 
-    /// Runs the command without our provider, so that OpenSSL's own is used.
+    /// Runs a command without Gabion's provider, so that OpenSSL's own code is used.
     ///
     /// # Errors
-    /// As [`Self::run`], with another limit.
+    /// As for [`Self::run`], with another time limit.
     pub fn run_stock(&self, arguments: &[&str], limit: Duration) -> Result<String, String> {
         let mut command = self.command(arguments, None);
-        // The bundle's own openssl.cnf: what a user without Gabion has.
+        // The bundle's own openssl.cnf, which does not load Gabion.
         command.env_remove("OPENSSL_CONF");
         let finished = self.finish(command, limit)?;
         if finished.ok {
@@ -95,11 +96,11 @@ impl<'a> Openssl<'a> {
         Err(format!("openssl {} failed: {}", arguments.join(" "), last_words(&finished.err)))
     }
 
-    /// Runs the command in the environment of the mode that is set, to its end or the limit's, and gives
-    /// what it said whatever came of it.
+    /// Runs a command in the configured mode until it ends or reaches the limit. Returns its output
+    /// even if it failed.
     ///
     /// # Errors
-    /// A sentence, when it does not start.
+    /// A sentence, if it does not start.
     pub fn ask(&self, arguments: &[&str], limit: Duration) -> Result<CommandOutput, String> {
         let mut running = self.start_client(arguments)?;
         let (ok, err) = match running.wait(limit) {
@@ -109,10 +110,10 @@ impl<'a> Openssl<'a> {
         Ok(CommandOutput { ok, out: running.out(), err })
     }
 
-    /// Starts the command in the environment of the mode that is set, and leaves it running.
+    /// Starts a command in the configured mode and leaves it running.
     ///
     /// # Errors
-    /// A sentence, when it does not start.
+    /// A sentence, if it does not start.
     pub fn start_client(&self, arguments: &[&str]) -> Result<RunningCommand, String> {
         let mut command = self.command(arguments, None);
         command.envs(self.settings.variables(self.settings.mode));
@@ -125,18 +126,18 @@ impl<'a> Openssl<'a> {
         Ok(CommandOutput { ok, out: running.out(), err: running.err() })
     }
 
-    /// Starts the command and leaves it running.
+    /// Starts a command and leaves it running.
     ///
     /// # Errors
-    /// A sentence, when it does not start.
+    /// A sentence, if it does not start.
     pub fn start(&self, arguments: &[&str], stats: &str) -> Result<RunningCommand, String> {
         RunningCommand::start(self.command(arguments, Some(stats)), &self.file("server"))
     }
 
-    /// Reads the counters in the file `name`; they are zero if no command loaded our provider.
+    /// Reads the counters in the file `name`. They are zero if no command loaded Gabion's provider.
     ///
     /// # Errors
-    /// A sentence, when the file is damaged.
+    /// A sentence, if the file is damaged.
     pub fn counters(&self, name: &str) -> Result<Snapshot, String> {
         let file = self.file(name);
         if !file.exists() {
@@ -146,10 +147,11 @@ impl<'a> Openssl<'a> {
     }
 }
 
-/// Set when the user interrupts us: nothing more is started, or reported as a failure.
+/// Set when the user interrupts the process: from then on nothing is started, and no failure is
+/// reported.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Lets an interrupt take its course: what fails meanwhile fails because of it.
+/// Blocks after an interrupt, because failures from then on are caused by it.
 fn hold_if_interrupted() {
     while INTERRUPTED.load(Ordering::Acquire) {
         std::thread::park_timeout(POLL);
@@ -162,7 +164,7 @@ impl Drop for Openssl<'_> {
     }
 }
 
-/// Has the folder removed when the user interrupts us: keys lie in it.
+/// Removes the folder, which contains keys, when the user interrupts the process.
 fn remove_when_interrupted(folder: &Path) {
     static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     static HANDLER: Once = Once::new();
@@ -174,7 +176,7 @@ fn remove_when_interrupted(folder: &Path) {
             INTERRUPTED.store(true, Ordering::Release);
             ffi::remove_temporary_files();
             for folder in FOLDERS.lock().iter().flat_map(|folders| folders.iter()) {
-                // A command that still runs may put a file there in the middle of it.
+                // A command that is still running may create a file during the removal.
                 for _ in 0..50 {
                     if std::fs::remove_dir_all(folder).is_ok() || !folder.exists() {
                         break;
@@ -182,15 +184,17 @@ fn remove_when_interrupted(folder: &Path) {
                     std::thread::sleep(POLL);
                 }
             }
-            // What a shell expects of an interrupted command; children die with this process.
+            // The exit code that shells expect of an interrupted command; child processes die with
+            // this one.
             std::process::exit(130);
         };
-        // Without a handler an interrupt still ends us, and leaves the folder: no reason to stop.
+        // Without the handler, an interrupt still ends the process but leaves the folder behind,
+        // which is no reason to fail.
         let _ = ffi::when_interrupted(clean_up);
     });
 }
 
-/// The lines of an error output that say why, in one line.
+/// Returns the lines of an error output that state the reason, joined into one.
 fn last_words(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.as_slice() {
@@ -199,7 +203,7 @@ fn last_words(text: &str) -> String {
     }
 }
 
-/// A command that runs; killed and reaped when dropped, and by the kernel when we are killed.
+/// A running command, killed and reaped on drop, or killed by the kernel if this process dies.
 pub struct RunningCommand {
     child: Child,
     out: PathBuf,
@@ -207,7 +211,7 @@ pub struct RunningCommand {
 }
 
 impl RunningCommand {
-    /// Starts a command whose output goes to files: a pipe that nobody empties would stop it.
+    /// Starts a command whose output goes to files: it would block on a pipe that is not read.
     fn start(mut command: Command, place: &Path) -> Result<RunningCommand, String> {
         hold_if_interrupted();
         let (out, err) = (place.with_extension("out"), place.with_extension("err"));
@@ -221,12 +225,12 @@ impl RunningCommand {
         Ok(RunningCommand { child, out, err })
     }
 
-    /// Its standard output so far.
+    /// Returns its standard output so far.
     pub fn out(&self) -> String {
         read(&self.out)
     }
 
-    /// Its standard error so far.
+    /// Returns its standard error so far.
     pub fn err(&self) -> String {
         read(&self.err)
     }
@@ -245,15 +249,15 @@ impl RunningCommand {
         }
     }
 
-    /// Waits until a line of its output begins with `word`, and gives the rest of the line.
+    /// Waits for an output line that starts with `word` and returns the rest of the line.
     ///
     /// # Errors
-    /// A sentence, when it ends first or takes more than half a minute.
+    /// A sentence, if the command ends first or takes longer than 30 seconds.
     pub fn line(&mut self, word: &str) -> Result<String, String> {
         let start = Instant::now();
         loop {
             let ended = !matches!(self.child.try_wait(), Ok(None));
-            // A line counts once its end was written.
+            // Only complete lines count.
             let out = self.out();
             let found = out.split_inclusive('\n').filter(|line| line.ends_with('\n'));
             if let Some(rest) = found.filter_map(|line| line.strip_prefix(word)).next() {
@@ -269,7 +273,7 @@ impl RunningCommand {
 
 impl Drop for RunningCommand {
     fn drop(&mut self) {
-        // Both fail only for a child that has ended and was waited for.
+        // Both fail only for a child that has already ended and been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

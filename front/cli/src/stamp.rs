@@ -1,22 +1,22 @@
-//! When something was made, and by which Gabion: what a result says of itself.
+//! The stamp of a result: when it was produced, and by which version of Gabion.
 
 use pkcs8::der::DateTime;
 use serde::Serialize;
 
-/// What stands behind every row that is measured.
+/// The date and version recorded with every measurement.
 #[derive(Clone, Debug, Serialize)]
 pub struct Stamp {
-    /// UTC, `2026-11-25T09:30:59Z`; empty where the clock is before 1970.
+    /// The time in UTC, `2026-11-25T09:30:59Z`; empty if the clock is before 1970.
     pub date: String,
     /// The version of this program.
     pub gabion: &'static str,
-    /// The commit that it was built from, where `GABION_COMMIT` said it to the compiler, as `make` does.
+    /// The commit it was built from, if `GABION_COMMIT` was set at compile time, as `make` does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<&'static str>,
 }
 
 impl Stamp {
-    /// Of this moment and program.
+    /// Returns the stamp of this moment and program.
     pub fn now() -> Stamp {
         let now = DateTime::from_system_time(std::time::SystemTime::now());
         let date = now.map_or(String::new(), |now| now.to_string());
@@ -24,7 +24,7 @@ impl Stamp {
         Stamp { date, gabion: env!("CARGO_PKG_VERSION"), commit }
     }
 
-    /// The program, in words.
+    /// Describes the program.
     pub fn program(&self) -> String {
         match self.commit {
             Some(commit) => format!("Gabion {} ({commit})", self.gabion),
@@ -33,7 +33,7 @@ impl Stamp {
     }
 }
 
-/// A row followed by its stamp.
+/// A result row followed by its stamp.
 #[derive(Serialize)]
 pub struct StampedRow<'r, T> {
     #[serde(flatten)]
@@ -43,7 +43,7 @@ pub struct StampedRow<'r, T> {
 }
 
 impl<'r, T: Serialize> StampedRow<'r, T> {
-    /// A row that was measured just now.
+    /// Stamps a row that was measured just now.
     pub fn now(row: &'r T) -> StampedRow<'r, T> {
         StampedRow { row, stamp: Stamp::now() }
     }

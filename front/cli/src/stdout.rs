@@ -1,12 +1,13 @@
-//! Standard output and error. What cannot be written to the first, on a disk that is full, is a failure with a message and an exit
-//! code, where `println!` panics; where the second takes nothing, nobody is told, and what runs goes on.
+//! Standard output and standard error. If standard output cannot be written (for example on a full
+//! disk), the command fails with a message and an exit code, where `println!` panics. If standard
+//! error cannot be written, the message is lost and the command continues.
 
 use std::fmt::Arguments;
 use std::io::{ErrorKind, Write};
 
 use crate::failure::Failure;
 
-/// Prints; a reader that went away (`| head`) is no failure.
+/// Prints to standard output. A reader that closed the pipe (`| head`) is not an error.
 ///
 /// # Errors
 /// [`Failure::NotReady`] with the cause.
@@ -20,27 +21,27 @@ pub fn print(text: Arguments<'_>) -> Result<(), Failure> {
     }
 }
 
-/// Prints a line as `println!` does, or ends the function with the failure of [`print`].
+/// Prints a line like `println!`, or returns from the function with the failure of [`print`].
 macro_rules! say {
     ($($text:tt)*) => {
         crate::stdout::print(format_args!("{}\n", format_args!($($text)*)))?
     };
 }
 
-/// Prints to standard error, if that can be.
+/// Prints to standard error, ignoring errors.
 pub fn print_aside(text: Arguments<'_>) {
-    // Nobody is left to be told.
+    // The message about this error would have no destination.
     let _ = std::io::stderr().lock().write_fmt(text);
 }
 
-/// As the standard one, which panics where a log's disk is full: a server would not start, and a command end with another exit
-/// code than its own.
+/// Prints to standard error without panicking. The macro of the standard library panics on a full
+/// disk: a server would not start, and a command would lose its exit code.
 #[macro_export]
 macro_rules! eprint {
     ($($text:tt)*) => { $crate::stdout::print_aside(format_args!($($text)*)) };
 }
 
-/// The same with the end of a line.
+/// Prints a line to standard error without panicking.
 #[macro_export]
 macro_rules! eprintln {
     () => { $crate::stdout::print_aside(format_args!("\n")) };

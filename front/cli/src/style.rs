@@ -1,8 +1,8 @@
-//! Colour, on a terminal only, and not where NO_COLOR is set (<https://no-color.org>).
+//! Colours on a terminal, disabled by NO_COLOR (<https://no-color.org>).
 
 use std::io::IsTerminal;
 
-/// Whether to colour standard output.
+/// Returns whether standard output should be coloured.
 pub fn is_colourful() -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
@@ -12,15 +12,15 @@ pub fn is_colourful() -> bool {
 /// A colour of the terminal's palette.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colour {
-    /// For what is well.
+    /// For success.
     Green,
-    /// For what may be looked at.
+    /// For warnings.
     Yellow,
-    /// For what is broken.
+    /// For failures.
     Red,
 }
 
-/// `text` in a colour, if `on`.
+/// Returns `text` in a colour if `on` is true.
 pub fn paint(text: &str, colour: Colour, on: bool) -> String {
     let code = match colour {
         Colour::Green => 32,
@@ -30,7 +30,7 @@ pub fn paint(text: &str, colour: Colour, on: bool) -> String {
     if on { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// A number of things: `1 row`, `2 rows`.
+/// Formats a count with its noun: `1 row`, `2 rows`.
 pub fn count(number: impl Into<u64>, thing: &str) -> String {
     match number.into() {
         1 => format!("1 {thing}"),
@@ -38,7 +38,8 @@ pub fn count(number: impl Into<u64>, thing: &str) -> String {
     }
 }
 
-/// Breaks a text between words into lines of at most `width` characters, where words let it.
+/// Wraps a text at spaces into lines of at most `width` characters; a longer word gets a line to
+/// itself.
 pub fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for paragraph in text.lines() {

@@ -1,24 +1,24 @@
-//! Tables for people: columns as wide as their widest cell.
+//! Text tables whose columns are as wide as their widest cell.
 
 use std::fmt;
 
-/// Which side of a column its cells stand on: text left, numbers right.
+/// The alignment of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
-    /// At the left.
+    /// Left, for text.
     Left,
-    /// At the right.
+    /// Right, for numbers.
     Right,
 }
 
-/// A table under construction; prints with a header and two blanks between columns.
+/// A table under construction; prints with a header and two spaces between columns.
 pub struct Table {
     columns: Vec<Align>,
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    /// A table without rows, from the titles of its columns.
+    /// Returns a table without rows, with these column titles.
     pub fn new(columns: &[(&str, Align)]) -> Table {
         Table {
             columns: columns.iter().map(|(_, align)| *align).collect(),
@@ -26,7 +26,7 @@ impl Table {
         }
     }
 
-    /// Adds a row, one cell a column.
+    /// Adds a row with one cell per column.
     pub fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         self.rows.push(cells.into_iter().collect());
     }

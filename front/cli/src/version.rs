@@ -1,10 +1,11 @@
-//! `gabion --version --json`: what this build is.
+//! `gabion --version --json`: build information.
 
 use serde::Serialize;
 
 use crate::stamp::Stamp;
 
-/// The backends that are compiled in, the first choice first. Which of them run depends on the machine: `gabion doctor`.
+/// The compiled-in backends in order of preference. `gabion doctor` shows which of them this
+/// machine can run.
 const BACKENDS: &[&str] = if cfg!(target_arch = "x86_64") {
     &["avx512", "avx2", "portable", gabion_engine::gpu::NAME]
 } else if cfg!(target_arch = "aarch64") {
@@ -13,23 +14,23 @@ const BACKENDS: &[&str] = if cfg!(target_arch = "x86_64") {
     &["portable", gabion_engine::gpu::NAME]
 };
 
-/// A build of the command.
+/// Information about a build of the command.
 #[derive(Debug, Serialize)]
 pub struct Build {
     version: &'static str,
-    /// The commit that it was built from; null where `GABION_COMMIT` did not name one to the compiler.
+    /// The commit it was built from; null if `GABION_COMMIT` was not set at compile time.
     commit: Option<&'static str>,
-    /// The Cargo features of the command.
+    /// The enabled Cargo features.
     features: &'static [&'static str],
     backends: &'static [&'static str],
     /// `release`, or `debug` for a build with overflow checks and debug assertions.
     profile: &'static str,
-    /// Architecture and operating system, as `x86_64-linux`.
+    /// Architecture and operating system, such as `x86_64-linux`.
     target: String,
 }
 
 impl Build {
-    /// Returns the build that this process runs.
+    /// Returns the information about this build.
     pub fn current() -> Build {
         let stamp = Stamp::now();
         Build {

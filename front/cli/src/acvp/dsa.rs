@@ -4,13 +4,13 @@ use gabion_engine::{Engine, Message, Prehash};
 
 use super::{Answer, Test, VectorError, answer, test_passed, upper_hex};
 
-/// `seed` to `pk`, `sk`.
+/// Computes `pk` and `sk` from `seed`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let key = engine.signature_from_seed(test.parameter_set()?, &test.bytes("seed")?)?;
     Ok(answer([("pk", upper_hex(key.public().bytes())), ("sk", upper_hex(key.bytes()))]))
 }
 
-/// A message of a test, with its bytes.
+/// The message of a test.
 enum Input {
     Pure { context: Vec<u8>, message: Vec<u8> },
     Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
@@ -19,12 +19,14 @@ enum Input {
 }
 
 impl Input {
-    /// By `signatureInterface`, `preHash` and `externalMu`. Files from before there was a choice of
-    /// interface name none: they test the internal functions (FIPS 204, Algorithms 7 and 8).
+    /// Reads the message according to `signatureInterface`, `preHash` and `externalMu`. Older files
+    /// have no `signatureInterface`: they test the internal functions (FIPS 204, Algorithms 7 and
+    /// 8).
     fn read(test: &Test<'_>) -> Result<Input, VectorError> {
         let external = test.has("signatureInterface")
             && test.is_first("signatureInterface", ["external", "internal"])?;
-        // Whatever the interface: mu has message, context and how they were hashed in it.
+        // Mu already covers the message, the context and the prehash, so the interface does not
+        // matter.
         if test.flag("externalMu")? {
             return Ok(Input::Mu(Box::new(test.array("mu")?)));
         }
@@ -54,11 +56,11 @@ impl Input {
     }
 }
 
-/// `sk` and a message to `signature`.
+/// Computes `signature` from `sk` and a message.
 pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let algorithm = test.parameter_set()?;
     let input = Input::read(test)?;
-    // A group may hand the key over as its seed.
+    // A group may give the key as its seed.
     let key = match (test.optional_bytes("sk")?, test.optional_bytes("seed")?) {
         (Some(sk), _) => engine.signature_private(algorithm, &sk)?,
         (None, Some(seed)) => engine.signature_from_seed(algorithm, &seed)?,
@@ -72,7 +74,7 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     Ok(answer([("signature", upper_hex(&signature))]))
 }
 
-/// `pk`, a message and `signature` to a verdict.
+/// Verifies `signature` over a message with `pk`.
 pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let input = Input::read(test)?;
     let signature = test.bytes("signature")?;

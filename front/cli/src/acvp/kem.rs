@@ -5,20 +5,20 @@ use serde_json::Value;
 
 use super::{Answer, Test, VectorError, answer, test_passed, upper_hex};
 
-/// `d`, `z` to `ek`, `dk`.
+/// Computes `ek` and `dk` from `d` and `z`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let key = engine.kem_from_seed(test.parameter_set()?, &seed(test)?)?;
     Ok(answer([("ek", upper_hex(key.public().bytes())), ("dk", upper_hex(key.bytes()))]))
 }
 
-/// d || z (FIPS 203, Algorithm 16).
+/// Returns the seed d || z (FIPS 203, Algorithm 16).
 fn seed(test: &Test<'_>) -> Result<Vec<u8>, VectorError> {
     let mut seed = test.array::<32>("d")?.to_vec();
     seed.extend_from_slice(&test.array::<32>("z")?);
     Ok(seed)
 }
 
-/// The fields of an answer, by the group's function.
+/// Returns the answer fields of the group's function.
 pub fn encap_decap_answers(test: &Test<'_>) -> &'static [&'static str] {
     match test.get("function").and_then(Value::as_str) {
         Some("encapsulation") => &["c", "k"],
@@ -27,7 +27,7 @@ pub fn encap_decap_answers(test: &Test<'_>) -> &'static [&'static str] {
     }
 }
 
-/// What the group's `function` says.
+/// Runs the group's `function`.
 pub fn encap_decap(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let algorithm = test.parameter_set()?;
     match test.text("function")? {
@@ -37,7 +37,7 @@ pub fn encap_decap(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorErr
             Ok(answer([("c", upper_hex(&c)), ("k", upper_hex(&k[..]))]))
         }
         "decapsulation" => {
-            // A group may hand the key over as its seed.
+            // A group may give the key as its seed.
             let key = match test.optional_bytes("dk")? {
                 Some(dk) => engine.kem_private(algorithm, &dk)?,
                 None => engine.kem_from_seed(algorithm, &seed(test)?)?,

@@ -1,7 +1,7 @@
-//! LMS: NIST's keys and signatures are bare, those of one tree.
+//! LMS: NIST's keys and signatures are those of one tree, without the level count of HSS.
 //!
-//! A private key of a sigGen file stays with whoever signs, so that each group gets a fresh one here, and an answer is
-//! judged by the public key beside it.
+//! The files of sigGen do not contain private keys. Each group therefore gets a fresh key here, and
+//! signatures are verified with the public key in the answers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZero;
@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 use super::{Answer, Id, Test, VectorError, answer, test_passed, upper_hex};
 use crate::failure::Failure;
 
-/// `seed` and `i` to `publicKey`.
+/// Computes `publicKey` from `seed` and `i`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let levels = levels(test)?;
     let (id, seed) = (test.array("i")?, test.bytes("seed")?);
@@ -28,7 +28,8 @@ pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     Ok(answer([("publicKey", bare(key.verify_key().bytes()))]))
 }
 
-/// A key that signs the tests of a group. Its state is kept in memory: no other group and no other run has it.
+/// The key that signs the tests of a group. Its state is in memory only; no other group or run uses
+/// the key.
 pub struct GroupKey<'e> {
     levels: Levels,
     key: StatefulKey<'e>,
@@ -42,13 +43,13 @@ impl<'e> GroupKey<'e> {
         Ok(GroupKey { levels, key, ledger })
     }
 
-    /// What is printed of it.
+    /// Returns the fields printed for the key.
     pub fn answer(&self) -> Answer {
         answer([("publicKey", bare(self.key.verify_key().bytes()))])
     }
 }
 
-/// A message to `signature`, by the next index of the group's key.
+/// Signs a message with the next index of the group's key.
 pub fn siggen<'e>(
     engine: &'e Engine,
     test: &Test<'_>,
@@ -57,13 +58,13 @@ pub fn siggen<'e>(
     let (levels, message) = (levels(test)?, test.bytes("message")?);
     let key = match key {
         Some(key) if key.levels == levels => key,
-        // A test is free to name sets of its own; the group has one key.
+        // A test may name its own sets, but the group has only one key.
         Some(_) => return Err(VectorError::File("its sets are not those of its group".to_owned())),
         None => key.insert(GroupKey::draw(engine, levels)?),
     };
     let request = Request { message: &message, id: None };
     let signed = match sign_requests(&*key.ledger, &mut key.key, &[request]) {
-        // Its tree has no leaf left.
+        // The tree has no leaf left.
         Err(gabion_engine::Error::Ledger(error)) => {
             return Err(VectorError::Refused(error.to_string()));
         }
@@ -73,7 +74,7 @@ pub fn siggen<'e>(
     Ok(answer([("signature", signature.unwrap_or_default())]))
 }
 
-/// The fields that a signature of a test is judged by, beside the key and the signature.
+/// Returns the fields of a test that its signature is verified over.
 pub fn what_is_signed(test: &Test<'_>) -> Map<String, Value> {
     let fields = ["lmsMode", "lmOtsMode", "message"];
     let fields =
@@ -81,11 +82,12 @@ pub fn what_is_signed(test: &Test<'_>) -> Map<String, Value> {
     fields.collect()
 }
 
-/// Judges signatures by the public keys beside them: how many are good, and a line for each that is not. A key that
-/// signs two messages by one leaf is given away, however good both signatures are.
+/// Verifies signatures with the public keys in the answers. Returns the number of valid ones and a
+/// line for each failure. A key that signs two messages with one leaf fails, even if both
+/// signatures are valid, because that reveals the key.
 ///
 /// # Errors
-/// [`Failure::NotReady`] when the machine can't verify.
+/// [`Failure::NotReady`] if this machine cannot verify.
 pub fn judge(
     engine: &Engine,
     signed: &BTreeMap<Id, Map<String, Value>>,
@@ -107,7 +109,7 @@ pub fn judge(
     Ok((all.len() - wrong.len(), wrong))
 }
 
-/// What is wrong with a signature, by itself.
+/// Returns what is wrong with a single signature.
 fn fault(
     engine: &Engine,
     signed: &Map<String, Value>,
@@ -126,10 +128,10 @@ fn fault(
     }
 }
 
-/// A leaf of a key: the key, and the first word of the signature.
+/// A leaf of a key: the public key and the first word of the signature.
 type Leaf = (String, String);
 
-/// Checks that the leaf of a good signature signed no other message, and notes it.
+/// Checks that the leaf of a valid signature signed no other message, and records it.
 fn check_reuse(
     leaves: &mut BTreeMap<Leaf, Value>,
     signed: &Map<String, Value>,
@@ -142,12 +144,12 @@ fn check_reuse(
     (other != *message).then(|| format!("leaf {} of its key has signed another message", leaf.1))
 }
 
-/// sigVer, in either revision.
+/// Runs sigVer, in either revision.
 pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let key = test.bytes("publicKey")?;
     let (message, signature) = (test.bytes("message")?, test.bytes("signature")?);
     check_sets(test, &key)?;
-    // One level, and none below it.
+    // HSS with a single level.
     let key = [&1u32.to_be_bytes(), &key[..]].concat();
     let signature = [&0u32.to_be_bytes(), &signature[..]].concat();
     let verify = || {
@@ -157,7 +159,7 @@ pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     test_passed(verify())
 }
 
-/// The group's sets are there, and those of its key.
+/// Checks that the group's sets exist and match its key.
 fn check_sets(test: &Test<'_>, key: &[u8]) -> Result<(), VectorError> {
     let number = |at: usize| key.get(at..)?.first_chunk().map(|bytes| u32::from_be_bytes(*bytes));
     let tree = number(0).and_then(Lms::from_typecode).map(|set| set.name);
@@ -173,7 +175,7 @@ fn check_sets(test: &Test<'_>, key: &[u8]) -> Result<(), VectorError> {
     Ok(())
 }
 
-/// The sets that a test or its group names, as one level.
+/// Returns the sets that a test or its group names, as one level.
 fn levels(test: &Test<'_>) -> Result<Levels, VectorError> {
     let unknown = |field: &str, name: &str| VectorError::File(format!("unknown {field} `{name}`"));
     let (tree, one_time) = (test.text("lmsMode")?, test.text("lmOtsMode")?);
@@ -185,7 +187,7 @@ fn levels(test: &Test<'_>) -> Result<Levels, VectorError> {
     Levels::new(&[(lms, ots)]).map_err(other_hash)
 }
 
-/// Makes a key on all cores.
+/// Generates a key on all cores.
 fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e>, VectorError> {
     let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let key =
@@ -193,7 +195,7 @@ fn generate<'e>(engine: &'e Engine, secret: &HssSecret) -> Result<StatefulKey<'e
     key.ok_or(VectorError::Machine(gabion_engine::Error::Lost))
 }
 
-/// A key or a signature without the word that HSS has in front.
+/// Returns a key or signature without the leading word of HSS.
 fn bare(bytes: &[u8]) -> Value {
     upper_hex(bytes.get(4..).unwrap_or_default())
 }
@@ -204,7 +206,7 @@ mod tests {
 
     use super::*;
 
-    /// Both signatures are good, and the key is given away: a leaf may sign one message, as often as it wants.
+    /// Both signatures are valid, but the key is compromised: a leaf may sign only one message.
     #[test]
     fn a_leaf_that_signs_two_messages_is_wrong() {
         let engine = Engine::global().unwrap();

@@ -1,4 +1,4 @@
-//! NIST's ACVP files: run every test of a prompt, and compare with the answers.
+//! NIST's ACVP files: runs every test of a prompt and compares the results with the answers.
 //!
 //! ```text
 //!   prompt or internalProjection ─ groups ─ tests ──> MODES[algorithm, mode] ──> answers
@@ -7,8 +7,9 @@
 //! ```
 //!
 //! A test never sees its own answer: [`Mode::answers`] names the fields that hold one, and a lane
-//! reads its inputs by name. Where a signature may be any of many, there is nothing to compare: what the file has
-//! is verified under the public key that it has. To add an algorithm, add rows to [`MODES`].
+//! reads its inputs by name. If many signatures are valid, the results cannot be compared; instead,
+//! the signatures in the file are verified with the public keys in the file. To add an algorithm,
+//! add rows to [`MODES`].
 
 mod dsa;
 mod kem;
@@ -23,17 +24,17 @@ use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
-/// The answer to one test: its fields besides `tcId`.
+/// The answer to one test: its fields except `tcId`.
 pub type Answer = Map<String, Value>;
 
 /// The error that leaves a test vector without an answer.
 #[derive(Debug)]
 pub enum VectorError {
-    /// The file is not what its header says: a field is missing or malformed.
+    /// The file contradicts its header: a field is missing or malformed.
     File(String),
-    /// The operation was refused: no answer, but the next test may have one.
+    /// The operation was refused. This test has no answer; the next one may have.
     Refused(String),
-    /// Nothing can run: no healthy backend.
+    /// No healthy backend is available.
     Machine(gabion_engine::Error),
 }
 
@@ -54,21 +55,21 @@ impl From<gabion_engine::Error> for VectorError {
 /// One algorithm in one mode.
 struct Mode {
     algorithm: &'static str,
-    /// What the file's parameter sets belong to.
+    /// The family that the file's parameter sets must belong to.
     family: Family,
     mode: &'static str,
     revision: &'static str,
     run: Run,
-    /// The fields that hold an answer, for a group.
+    /// Returns the names of the answer fields of a group.
     answers: fn(&Test<'_>) -> &'static [&'static str],
 }
 
-/// How a mode runs one test.
+/// The function that runs one test of a mode.
 #[derive(Clone, Copy)]
 enum Run {
-    /// Without a key of the group.
+    /// Needs no key shared by the group.
     Single(fn(&Engine, &Test<'_>) -> Result<Answer, VectorError>),
-    /// With a fresh key, which the first test of a group makes for all of them.
+    /// Needs a fresh key, which the first test of a group generates for the whole group.
     Signing(Sign),
 }
 
@@ -79,7 +80,7 @@ type Sign = for<'e> fn(
     &mut Option<lms::GroupKey<'e>>,
 ) -> Result<Answer, VectorError>;
 
-/// Everything that can be run.
+/// All supported modes.
 const MODES: [Mode; 13] = [
     Mode {
         algorithm: "ML-KEM",
@@ -187,7 +188,7 @@ const MODES: [Mode; 13] = [
     },
 ];
 
-/// One test with its group, from which it inherits what it does not say itself.
+/// A test and its group; the test inherits the fields of the group.
 pub struct Test<'a> {
     family: Family,
     group: &'a Map<String, Value>,
@@ -195,7 +196,7 @@ pub struct Test<'a> {
 }
 
 impl<'a> Test<'a> {
-    /// A field of the test, or of its group. JSON's null says that there is none.
+    /// Returns a field of the test or its group. JSON `null` counts as missing.
     fn get(&self, name: &str) -> Option<&'a Value> {
         self.test.get(name).or_else(|| self.group.get(name)).filter(|value| !value.is_null())
     }
@@ -205,8 +206,8 @@ impl<'a> Test<'a> {
         VectorError::File(format!("no field `{name}`; expected {expected}"))
     }
 
-    /// A field as `as_type` gives it, if it is there. One of another type is not taken for a missing one:
-    /// what the file asks for would be left out in silence.
+    /// Returns a field converted by `as_type`, or `None` if it is missing. A field of another type
+    /// is an error: ignoring it would silently skip a part of the test.
     fn optional<T>(
         &self,
         name: &str,
@@ -227,18 +228,19 @@ impl<'a> Test<'a> {
         typed.ok_or_else(wrong).map(Some)
     }
 
-    /// A text field.
+    /// Returns a string field.
     fn text(&self, name: &str) -> Result<&'a str, VectorError> {
         let text = self.optional(name, "a text", Value::as_str)?;
         text.ok_or_else(|| self.missing_field(name, "a text"))
     }
 
-    /// Whether the test or its group has the field.
+    /// Returns whether the test or its group has the field.
     fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
     }
 
-    /// Whether a text field says the first of two things, or the second; anything else is an error.
+    /// Returns whether a string field has the first of two values; any value other than these two
+    /// is an error.
     fn is_first(&self, name: &str, [first, second]: [&str; 2]) -> Result<bool, VectorError> {
         match self.text(name)? {
             text if text == first => Ok(true),
@@ -249,17 +251,17 @@ impl<'a> Test<'a> {
         }
     }
 
-    /// A truth value; false when it is not there.
+    /// Returns a boolean field; false if it is missing.
     fn flag(&self, name: &str) -> Result<bool, VectorError> {
         Ok(self.optional(name, "true or false", Value::as_bool)?.unwrap_or(false))
     }
 
-    /// A byte string in hexadecimal.
+    /// Returns a byte string in hexadecimal.
     fn bytes(&self, name: &str) -> Result<Vec<u8>, VectorError> {
         self.optional_bytes(name)?.ok_or_else(|| self.missing_field(name, "bytes in hexadecimal"))
     }
 
-    /// A byte string in hexadecimal, if it is there.
+    /// Returns a byte string in hexadecimal, or `None` if it is missing.
     fn optional_bytes(&self, name: &str) -> Result<Option<Vec<u8>>, VectorError> {
         let text = self.optional(name, "bytes in hexadecimal", Value::as_str)?;
         let Some(text) = text else { return Ok(None) };
@@ -268,7 +270,7 @@ impl<'a> Test<'a> {
         bytes.map(Some).map_err(not_hex)
     }
 
-    /// A byte string of a fixed length.
+    /// Returns a byte string of a fixed length.
     fn array<const N: usize>(&self, name: &str) -> Result<[u8; N], VectorError> {
         let bytes = self.bytes(name)?;
         bytes.try_into().map_err(|bytes: Vec<u8>| {
@@ -276,7 +278,7 @@ impl<'a> Test<'a> {
         })
     }
 
-    /// The parameter set, which must belong to the file's algorithm.
+    /// Returns the parameter set, which must belong to the file's algorithm.
     fn parameter_set(&self) -> Result<Algorithm, VectorError> {
         let name = self.text("parameterSet")?;
         let of_family = || Algorithm::all().filter(|found| found.info().family == self.family);
@@ -290,17 +292,18 @@ impl<'a> Test<'a> {
     }
 }
 
-/// Bytes as ACVP writes them.
+/// Encodes bytes in the form of ACVP.
 fn upper_hex(bytes: &[u8]) -> Value {
     Value::String(base16ct::upper::encode_string(bytes))
 }
 
-/// An answer from its fields.
+/// Builds an answer from its fields.
 fn answer<const N: usize>(fields: [(&str, Value); N]) -> Answer {
     fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// Turns a verdict into the answer `testPassed`; only a machine that can't run is no verdict.
+/// Converts a verification result to the answer `testPassed`. Fails only if the machine cannot
+/// verify.
 fn test_passed(verdict: Result<(), gabion_engine::Error>) -> Result<Answer, VectorError> {
     match verdict.map_err(VectorError::from) {
         Ok(()) => Ok(answer([("testPassed", true.into())])),
@@ -309,34 +312,34 @@ fn test_passed(verdict: Result<(), gabion_engine::Error>) -> Result<Answer, Vect
     }
 }
 
-/// A test's place in the file: tgId, tcId.
+/// The ids of a test: tgId, tcId.
 pub type Id = (u64, u64);
 
-/// What a file of tests led to.
+/// The result of running a file.
 pub struct Outcome {
-    /// The object in the shape of expectedResults.json.
+    /// The results in the form of expectedResults.json.
     pub results: Value,
     /// The answers by test.
     pub answers: BTreeMap<Id, Answer>,
-    /// Why tests have no answer.
+    /// The tests without an answer, and why.
     pub refused: Vec<(Id, String)>,
-    /// The answers that the file itself carries: not empty for an internalProjection.
+    /// The answers in the file itself; empty unless it is an internalProjection.
     pub carried: BTreeMap<Id, Answer>,
-    /// What was to be signed, where a signature is judged and not compared.
+    /// The signed fields of each test, if signatures are verified and not compared.
     signed: Option<BTreeMap<Id, Map<String, Value>>>,
 }
 
 impl Outcome {
-    /// Whether another run gives the same answers: nothing was drawn for them.
+    /// Returns whether another run would give the same answers, that is, no randomness was used.
     pub fn is_repeatable(&self) -> bool {
         self.signed.is_none()
     }
 
-    /// Holds what was expected against the answers, or, where a signature may be any of many, against what was to be
-    /// signed: how many tests are right, and a line for each that is not.
+    /// Compares the answers with the expected ones or, if many signatures are valid, verifies the
+    /// expected ones. Returns the number of correct tests and a line for each wrong one.
     ///
     /// # Errors
-    /// [`Failure::NotReady`] when the machine can't judge.
+    /// [`Failure::NotReady`] if this machine cannot verify.
     pub fn check(
         &self,
         engine: &Engine,
@@ -353,7 +356,7 @@ impl Outcome {
     }
 }
 
-/// The object with the test groups; some files wrap it in an array after a version object.
+/// Returns the object with the test groups. Some files wrap it in an array after a version object.
 fn body(file: &Value) -> Result<&Map<String, Value>, String> {
     let candidates = match file {
         Value::Array(parts) => parts.as_slice(),
@@ -366,10 +369,10 @@ fn body(file: &Value) -> Result<&Map<String, Value>, String> {
         .ok_or_else(|| "no `testGroups`; expected an ACVP prompt or internalProjection".to_owned())
 }
 
-/// An object of an array with the number that names it.
+/// An element of an array, and its id.
 type NumberedObject<'a> = (u64, &'a Map<String, Value>);
 
-/// The elements of an array of objects, with the number that `id` names.
+/// Returns the objects of an array with their ids, read from the field `id`.
 fn objects<'a>(
     holder: &'a Map<String, Value>,
     name: &str,
@@ -395,8 +398,8 @@ fn objects<'a>(
 /// Runs every test of a file.
 ///
 /// # Errors
-/// [`Failure::Usage`] when the file is not one that can be run, [`Failure::NotReady`] when the
-/// machine can't run it.
+/// [`Failure::Usage`] if the file is not supported, [`Failure::NotReady`] if the machine cannot run
+/// it.
 pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
     let usage = |text: String| Failure::Usage(text);
     let body = body(file).map_err(usage)?;
@@ -423,7 +426,7 @@ pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
         groups.push(Value::Object(result));
     }
     if outcome.answers.is_empty() && outcome.refused.is_empty() {
-        // Or "0 of 0 right" would pass for success.
+        // Otherwise "0 of 0 right" would look like a success.
         return Err(usage("it holds no tests".to_owned()));
     }
     let mut results = Map::new();
@@ -437,7 +440,7 @@ pub fn run(engine: &Engine, file: &Value) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Runs one test, files its answer, and gives it with its tcId.
+/// Runs one test, stores its answer, and returns the answer with its tcId.
 fn run_test<'e>(
     engine: &'e Engine,
     mode: &Mode,
@@ -499,10 +502,10 @@ impl fmt::Display for Mode {
     }
 }
 
-/// The answers of an expectedResults file, or of a projection, by test.
+/// Returns the answers of an expectedResults file or an internalProjection, by test.
 ///
 /// # Errors
-/// [`Failure::Usage`] when the file has another shape.
+/// [`Failure::Usage`] if the file has another form.
 pub fn expected(file: &Value) -> Result<BTreeMap<Id, Answer>, Failure> {
     let read = || -> Result<_, String> {
         let mut all = BTreeMap::new();
@@ -518,16 +521,17 @@ pub fn expected(file: &Value) -> Result<BTreeMap<Id, Answer>, Failure> {
     read().map_err(Failure::Usage)
 }
 
-/// Puts the public key of a group to an answer that has none of its own.
+/// Adds the public key of the group to an answer that has no public key.
 fn inherit(answer: &mut Answer, group: &Map<String, Value>) {
     if let Some(key) = group.get("publicKey") {
         answer.entry("publicKey").or_insert_with(|| key.clone());
     }
 }
 
-/// Compares answers with what was expected: how many are right, and a line for each that is not.
+/// Compares answers with the expected ones. Returns the number of correct tests and a line for each
+/// wrong one.
 ///
-/// A test counts when it is in either file, so that neither can hide one of the other.
+/// A test counts if it is in either file, so that neither file can omit tests of the other.
 pub fn compare(
     answers: &BTreeMap<Id, Answer>,
     tests: impl Iterator<Item = Id>,
@@ -592,7 +596,7 @@ mod tests {
         assert_eq!(compare(&ours, ids(), &more).1.len(), 1);
     }
 
-    /// Answers are kept by number: of two tests with one number, one would hide the other.
+    /// Answers are stored by id: with a duplicate id, one would hide the other.
     #[test]
     fn two_tests_with_one_number_are_refused() {
         let engine = Engine::global().unwrap();

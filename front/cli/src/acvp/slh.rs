@@ -4,7 +4,7 @@ use gabion_engine::{Engine, Message, Prehash};
 
 use super::{Answer, Test, VectorError, answer, test_passed, upper_hex};
 
-/// `skSeed`, `skPrf` and `pkSeed` to `pk`, `sk`.
+/// Computes `pk` and `sk` from `skSeed`, `skPrf` and `pkSeed`.
 pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let mut seed = Vec::new();
     for name in ["skSeed", "skPrf", "pkSeed"] {
@@ -14,7 +14,7 @@ pub fn keygen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     Ok(answer([("pk", upper_hex(key.public_bytes())), ("sk", upper_hex(key.bytes()))]))
 }
 
-/// A message of a test, with its bytes.
+/// The message of a test.
 struct Input {
     internal: bool,
     context: Vec<u8>,
@@ -23,8 +23,8 @@ struct Input {
 }
 
 impl Input {
-    /// By `signatureInterface` and `preHash`. Files from before there was a choice of interface name
-    /// none: they test the internal functions (FIPS 205, Algorithms 19 and 20).
+    /// Reads the message according to `signatureInterface` and `preHash`. Older files have no
+    /// `signatureInterface`: they test the internal functions (FIPS 205, Algorithms 19 and 20).
     fn read(test: &Test<'_>) -> Result<Input, VectorError> {
         let internal = !test.has("signatureInterface")
             || test.is_first("signatureInterface", ["internal", "external"])?;
@@ -50,7 +50,7 @@ impl Input {
     }
 }
 
-/// `sk` and a message to `signature`.
+/// Computes `signature` from `sk` and a message.
 pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let input = Input::read(test)?;
     let key = engine.signature_private(test.parameter_set()?, &test.bytes("sk")?)?;
@@ -63,7 +63,7 @@ pub fn siggen(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     Ok(answer([("signature", upper_hex(&signature))]))
 }
 
-/// `pk`, a message and `signature` to a verdict.
+/// Verifies `signature` over a message with `pk`.
 pub fn sigver(engine: &Engine, test: &Test<'_>) -> Result<Answer, VectorError> {
     let input = Input::read(test)?;
     let signature = test.bytes("signature")?;

@@ -1,4 +1,4 @@
-//! Where an output goes, before anything is written there.
+//! Resolves output paths before anything is written.
 //!
 //! ```text
 //!   path ─ each part from an open folder ─┬─ link   followed, unless a stranger may have put it there
@@ -7,9 +7,10 @@
 //!                                         └─ file, or nothing                          Slot: folder, name
 //! ```
 //!
-//! The folder stays open and the file comes into being in it by name, so that nobody can put another
-//! folder or link in the way between the look and the write. Two places are one file when they are one
-//! name in one folder, or one device and inode: however they were spelt.
+//! The folder stays open, and the file is created in it by name, so that no other user can insert
+//! another folder or link between the check and the write. Two places are the same file if they
+//! have the same name in the same folder, or the same device and inode, regardless of the spelling
+//! of their paths.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -23,16 +24,16 @@ use rustix::io::Errno;
 use crate::failure::Failure;
 use crate::ffi;
 
-/// Most links that one path may lead through, as in Linux.
+/// Maximum number of links in a path, as in Linux.
 const LINKS_MAX: usize = 40;
 
-/// How a folder is opened that files are only named in.
+/// How folders are opened that are used only to resolve names.
 #[cfg(target_os = "linux")]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 #[cfg(not(target_os = "linux"))]
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::CLOEXEC);
 
-/// What tells two files apart.
+/// The device and inode of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Id {
     device: u64,
@@ -40,7 +41,7 @@ pub struct Id {
 }
 
 impl Id {
-    /// Of what `stat` says.
+    /// Returns the id in a `stat` result.
     #[allow(clippy::unnecessary_cast)] // The fields have other types on other systems.
     pub fn of(stat: &Stat) -> Id {
         Id { device: stat.st_dev as u64, inode: stat.st_ino as u64 }
@@ -59,24 +60,24 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// The file that has the name now.
+    /// Returns the file that has the name now.
     pub fn now(&self) -> Option<Id> {
         let stat = rustix::fs::statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW);
         stat.ok().map(|stat| Id::of(&stat))
     }
 
-    /// Whether something had the name when it was looked up.
+    /// Returns whether the name was taken when it was resolved.
     pub fn is_taken(&self) -> bool {
         self.found.is_some()
     }
 
-    /// Takes the name away from what has it.
+    /// Removes the name.
     pub fn remove(&self) {
-        // What can't be removed can't be helped either: this is the way out of another failure.
+        // A failure is ignored: this runs while another failure is handled.
         let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
     }
 
-    /// Opens what has the name, to write to it.
+    /// Opens the file with this name for writing.
     pub fn open(&self) -> std::io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NOFOLLOW;
         let file = rustix::fs::openat(&self.folder, &self.name, flags, Mode::empty())?;
@@ -87,14 +88,14 @@ impl Slot {
     }
 }
 
-/// What an output is written to.
+/// The target of an output.
 #[derive(Debug)]
 pub enum Target {
-    /// An open file of this process, by its number; a copy of the descriptor.
+    /// A copy of an open file descriptor of this process, and its number.
     Descriptor { number: i32, file: OwnedFd, id: Id, is_device: bool },
     /// A device, pipe or socket, which is written to and never replaced.
     Device { slot: Slot, is_device: bool },
-    /// A file, there or not.
+    /// A regular file, which may exist or not.
     Slot(Slot),
 }
 
@@ -103,18 +104,18 @@ pub enum Target {
 pub struct Place {
     /// The option that named it.
     pub option: &'static str,
-    /// As on the command line.
+    /// The path on the command line.
     pub path: PathBuf,
-    /// What it is.
+    /// The target.
     pub target: Target,
 }
 
 impl Place {
-    /// Follows a path to what it names; `-` is standard output.
+    /// Resolves a path; `-` is standard output.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for a folder, a path through what is not there, and a link or pipe that a
-    /// stranger may have put in the way.
+    /// [`Failure::Usage`] for a folder, for a path with missing folders, and for a link or pipe
+    /// that another user may have put there.
     pub fn find(option: &'static str, path: &Path) -> Result<Place, Failure> {
         let target = if super::is_dash(path) { descriptor(1) } else { Walk::resolve(path) };
         let target = target.map_err(|reason| {
@@ -124,9 +125,10 @@ impl Place {
         Ok(Place { option, path: path.to_owned(), target })
     }
 
-    /// What it is known by. Two places that share a mark are one file, of which one would be lost.
+    /// Returns the marks that identify the target. Two places with a common mark are the same file,
+    /// and one output would be lost.
     ///
-    /// Two names of one terminal or of /dev/null are harmless, but for one descriptor twice.
+    /// Two names of a terminal or of /dev/null are harmless; using one descriptor twice is not.
     pub fn marks(&self) -> Vec<Mark> {
         let by_name = match &self.target {
             Target::Descriptor { number, .. } => Some(Mark::Descriptor(*number)),
@@ -136,7 +138,7 @@ impl Place {
         by_name.into_iter().chain(self.target.persistent_id().map(Mark::File)).collect()
     }
 
-    /// Whether bytes would go to a terminal.
+    /// Returns whether the output is a terminal.
     pub fn is_terminal(&self) -> bool {
         use std::io::IsTerminal;
         match &self.target {
@@ -149,31 +151,31 @@ impl Place {
     }
 }
 
-/// The mark of the file that an input is read from; `-` is standard input.
+/// Returns the mark of the file that an input is read from; `-` is standard input.
 pub fn mark_of_input(input: &Path) -> Option<Mark> {
     let stat = if super::is_dash(input) {
         rustix::fs::fstat(std::io::stdin())
     } else {
         rustix::fs::stat(input)
     };
-    // What was read of a pipe, socket or device is not lost by writing there.
+    // Writing to a pipe, socket or device does not destroy data that was read from it.
     let is_file = |stat: &Stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     stat.ok().filter(is_file).map(|stat| Mark::File(Id::of(&stat)))
 }
 
-/// What a file is known by.
+/// An identity of a file.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Mark {
-    /// A name in a folder, whether it is there or not.
+    /// A name in a folder, existing or not.
     Name(Id, OsString),
-    /// The file that is there.
+    /// An existing file.
     File(Id),
-    /// An open file of this process.
+    /// An open file descriptor of this process.
     Descriptor(i32),
 }
 
 impl Target {
-    /// The file that is there and keeps, or passes on, what is written to it.
+    /// Returns the id of an existing file that stores or forwards what is written to it.
     fn persistent_id(&self) -> Option<Id> {
         match self {
             Target::Descriptor { is_device: true, .. } | Target::Device { is_device: true, .. } => {
@@ -185,13 +187,13 @@ impl Target {
     }
 }
 
-/// Whether a path names standard input: `-`, `/dev/stdin` and the like.
+/// Returns whether a path names standard input: `-`, `/dev/stdin` and so on.
 pub fn is_standard_input(path: &Path) -> bool {
     let is_zero = |target| matches!(target, Target::Descriptor { number: 0, .. });
     super::is_dash(path) || Walk::resolve(path).is_ok_and(is_zero)
 }
 
-/// A copy of an open descriptor of this process.
+/// Duplicates an open descriptor of this process.
 fn descriptor(number: i32) -> Result<Target, String> {
     let file = ffi::duplicate(number).map_err(|cause| super::words(&cause))?;
     let stat = rustix::fs::fstat(&file).map_err(words)?;
@@ -203,7 +205,7 @@ fn words(cause: Errno) -> String {
     super::words(&cause.into())
 }
 
-/// The part of a path that was walked, and the parts that are to come, last first.
+/// A path that is being resolved: the resolved part, and the remaining parts in reverse order.
 struct Walk {
     folder: OwnedFd,
     stat: Stat,
@@ -226,9 +228,9 @@ impl Walk {
         Err("it is a folder".to_owned())
     }
 
-    /// Puts the parts of a path before those that are to come.
+    /// Adds the parts of a path before the remaining ones.
     fn go_on_with(&mut self, path: &Path) {
-        // Of `name/` the name has to be a folder.
+        // For `name/`, the name must be a folder.
         if path.as_os_str().as_bytes().ends_with(b"/") {
             self.rest.push(".".into());
         }
@@ -297,16 +299,17 @@ impl Walk {
         Ok(None)
     }
 
-    /// Whether the folder is that of our own descriptors, whose entries are no links by name.
+    /// Returns whether the folder is /proc/self/fd, whose entries are not links by name.
     fn is_of_descriptors(&self) -> bool {
         ["/proc/self/fd", "/proc/thread-self/fd"].iter().any(|folder| {
             rustix::fs::stat(*folder).is_ok_and(|stat| Id::of(&stat) == Id::of(&self.stat))
         })
     }
 
-    /// In a folder such as /tmp, where everybody may put files and nobody may move another's: refuses
-    /// what belongs neither to us nor to the folder's owner, as `fs.protected_symlinks` and
-    /// `fs.protected_fifos` do where they are set. Whoever put it there chose where our bytes go.
+    /// Protects against links and pipes planted in folders such as /tmp, where every user can
+    /// create files and only owners can rename them. Rejects entries that belong neither to this
+    /// user nor to the owner of the folder, as `fs.protected_symlinks` and `fs.protected_fifos` do
+    /// if they are set. Otherwise their creator would decide where the output goes.
     fn refuse_a_strangers(&self, part: &OsStr, stat: &Stat, what: &str) -> Result<(), String> {
         const STICKY: u32 = 0o1002; // S_ISVTX, S_IWOTH
         #[allow(clippy::unnecessary_cast)] // u16 on other systems
@@ -325,7 +328,7 @@ impl Walk {
 }
 
 fn open(folder: impl std::os::fd::AsFd, name: &OsStr) -> rustix::io::Result<(OwnedFd, Stat)> {
-    // A link in the place of the folder that was seen is not followed.
+    // A link that replaces the inspected folder is not followed.
     let folder = rustix::fs::openat(folder, name, FOLDER | OFlags::NOFOLLOW, Mode::empty())?;
     let stat = rustix::fs::fstat(&folder)?;
     Ok((folder, stat))

@@ -1,8 +1,9 @@
-//! A file that is complete on disk and not yet in its place.
+//! Temporary files that become outputs when they are complete.
 //!
-//! It has no name until then where the system has such files (`O_TMPFILE`), so that whatever ends this
-//! process leaves nothing behind. Elsewhere, and for the moment in which another file is replaced, it has
-//! a name that nobody can guess, and a signal that ends this process removes it first.
+//! If the file system supports it (`O_TMPFILE`), the file has no name until it is complete, so
+//! nothing is left behind when the process ends for any reason. Otherwise, and while another file
+//! is being replaced, it has an unguessable name, which is removed first if a signal ends the
+//! process.
 
 use std::ffi::{CString, OsString};
 use std::fs::File;
@@ -25,7 +26,7 @@ pub struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    /// Writes bytes into the folder of a slot.
+    /// Writes bytes to a temporary file in the folder of a slot.
     pub fn write(slot: &Slot, mode: u32, bytes: &[u8]) -> io::Result<TemporaryFile> {
         let mut unfinished = TemporaryFile::new(slot, mode)?;
         unfinished.file.write_all(bytes)?;
@@ -40,7 +41,7 @@ impl TemporaryFile {
         }
     }
 
-    /// Creates a file with a temporary name, for file systems that have no unnamed files.
+    /// Creates a file with a temporary name, for file systems without unnamed files.
     fn with_name(slot: &Slot, mode: u32) -> io::Result<TemporaryFile> {
         let name = Name::new(slot)?;
         let flags =
@@ -50,15 +51,15 @@ impl TemporaryFile {
         Ok(TemporaryFile { file: File::from(file), name: Some(name) })
     }
 
-    /// What it will be known by.
+    /// Returns the file's id.
     pub fn id(&self) -> io::Result<Id> {
         Ok(Id::of(&rustix::fs::fstat(&self.file)?))
     }
 
-    /// Gives it its name, unless something has that.
+    /// Gives the file its name, which must be free.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`], or why it can't be done.
+    /// [`io::ErrorKind::AlreadyExists`], or the system's error.
     pub fn place(&mut self, slot: &Slot) -> io::Result<()> {
         match self.name.take() {
             None => link(&self.file, slot, &slot.name),
@@ -66,7 +67,7 @@ impl TemporaryFile {
         }
     }
 
-    /// Gives it its name in one step, in the place of what has that.
+    /// Gives the file its name in one step, replacing the existing file.
     pub fn replace(&mut self, slot: &Slot) -> io::Result<()> {
         let name = match self.name.take() {
             Some(name) => name,
@@ -80,16 +81,17 @@ impl TemporaryFile {
     }
 }
 
-/// Whether a place can be written to, so many bytes and more than that: a file in its folder is, and goes again.
+/// Checks that the target accepts at least `bytes` bytes, by creating and removing a file in its
+/// folder.
 pub fn probe(target: &Target, bytes: usize) -> io::Result<()> {
     match target {
         Target::Slot(slot) => TemporaryFile::new(slot, 0o600)?.file.write_all(&vec![0; bytes]),
-        // What is written to a pipe or a device can't be taken back.
+        // Data written to a pipe or device cannot be taken back.
         Target::Descriptor { .. } | Target::Device { .. } => Ok(()),
     }
 }
 
-/// Creates a file without a name, if the file system has them and can name them later.
+/// Creates a file without a name, if the file system supports this and can name it later.
 #[cfg(target_os = "linux")]
 fn without_name(slot: &Slot, mode: u32) -> Option<File> {
     let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
@@ -112,7 +114,7 @@ fn link(file: &File, slot: &Slot, name: &std::ffi::OsStr) -> io::Result<()> {
     Ok(rustix::fs::linkat(here, by_number(file), &slot.folder, name, follow)?)
 }
 
-/// A name that is removed when dropped, or when a signal ends this process.
+/// A name that is removed when this value is dropped, or when a signal ends the process.
 #[derive(Debug)]
 struct Name {
     folder: std::os::fd::OwnedFd,
@@ -121,7 +123,7 @@ struct Name {
 }
 
 impl Name {
-    /// A name that nobody can guess, for a file that is to come.
+    /// Reserves an unguessable name for a new file.
     fn new(slot: &Slot) -> io::Result<Name> {
         let mut random = [0; 12];
         OsEntropy.fill(&mut random).map_err(|cause| io::Error::other(cause.to_string()))?;
@@ -138,7 +140,7 @@ impl Name {
             return Ok(rustix::fs::renameat(from, &self.name, to, &slot.name)?);
         }
         match no_replace(from, &self.name, to, &slot.name) {
-            // No such renaming here; a second name is given only where there is none.
+            // Without atomic renaming, a link is created, which fails if the name is taken.
             Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 Ok(rustix::fs::linkat(from, &self.name, to, &slot.name, AtFlags::empty())?)
             }
@@ -169,7 +171,7 @@ fn no_replace(
 
 impl Drop for Name {
     fn drop(&mut self) {
-        // It is gone where the file was renamed.
+        // The name no longer exists if the file was renamed.
         let _ = rustix::fs::unlinkat(&self.folder, &self.name, AtFlags::empty());
         self.removal.is_done();
     }
@@ -220,7 +222,7 @@ mod tests {
         }
     }
 
-    /// The test runs itself as a child that a signal ends while a file is not finished.
+    /// Runs itself as a child that a signal ends while a file is incomplete.
     #[test]
     fn a_signal_leaves_no_unfinished_file_and_ends_the_process() {
         if let Some(folder) = std::env::var_os(CHILD) {
@@ -237,7 +239,8 @@ mod tests {
             "files::temporary::tests::a_signal_leaves_no_unfinished_file_and_ends_the_process";
         for (signal, number) in [("INT", 2), ("TERM", 15), ("HUP", 1)] {
             let home = tempfile::tempdir().unwrap();
-            // What a shell starts in the background ignores INT, and so does what that starts.
+            // Processes that a shell starts in the background ignore SIGINT, and so do their
+            // children.
             let mut child = std::process::Command::new("env");
             child.arg(format!("--default-signal={signal}")).arg(std::env::current_exe().unwrap());
             child.args(["--exact", this]).env(CHILD, home.path()).env("GABION_TEST_SIGNAL", signal);

@@ -1,5 +1,4 @@
-//! From the bytes of a key file to the DER inside: PEM and encryption. What the DER holds is the
-//! engine's to say ([`gabion_engine::key_file`]).
+//! Extracts the DER of a key file: PEM and encryption. [`gabion_engine::key_file`] parses the DER.
 //!
 //! ```text
 //!   bytes ─ PEM? ─> label, DER ─┬─ PRIVATE KEY            PKCS#8 (RFC 5958)
@@ -17,56 +16,57 @@ use pkcs8::EncryptedPrivateKeyInfoRef;
 use pkcs8::der::{Decode, pem};
 use zeroize::Zeroizing;
 
-/// Which of [`Forms`] to write.
+/// The form to write, one of [`Forms`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// The seed alone: smallest, and what everybody reads.
+    /// Only the seed: the smallest form, which all implementations read.
     Seed,
-    /// The expanded key alone: for programs that don't read seeds.
+    /// Only the expanded key: for programs that do not read seeds.
     Expanded,
     /// Both, as openssl writes.
     Both,
-    /// The key's bytes and nothing round them, public key too; for algorithms without a file format, and readable
-    /// with --algorithm
+    /// The raw bytes of the key, and of the public key; for algorithms without a file format.
+    /// Reading it needs --algorithm
     Raw,
 }
 
-/// Labels of PEM blocks that are read.
+/// The PEM labels that are accepted.
 const LABELS: [&str; 5] =
     ["PRIVATE KEY", "ENCRYPTED PRIVATE KEY", "EC PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE"];
 
-/// Which half of a key pair is wanted of a file that has more than one block, such as a certificate and
-/// its private key.
+/// The half of a key pair to read from a file with several blocks, such as a certificate and its
+/// private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Half {
     /// The private key.
     Private,
-    /// The public key, which a private key also gives.
+    /// The public key; also available from a private key.
     Public,
 }
 
 impl Half {
-    /// Whether a block of this label is the half itself.
+    /// Returns whether a block with this label is the half itself.
     fn is(self, label: &str) -> bool {
         label.ends_with("PRIVATE KEY") == (self == Half::Private)
     }
 }
 
-/// What a PEM block begins with.
+/// The prefix of a PEM block.
 const BEGIN: &str = "-----BEGIN ";
 
-/// Most rounds of PBKDF2 that are run, some seconds' worth: what RFC 8018, section 4.2, has for
-/// especially critical keys. openssl writes 2048.
+/// Maximum PBKDF2 iterations, which take some seconds: the number that RFC 8018, section 4.2,
+/// recommends for especially critical keys. openssl writes 2048.
 const PBKDF2_ITERATIONS_MAX: u32 = 10_000_000;
-/// Most bytes that scrypt goes through (RFC 7914: N * r * p * 128), 256 MiB: 16 times what openssl
+/// Maximum memory of scrypt in bytes (RFC 7914: N * r * p * 128), 256 MiB: 16 times what openssl
 /// writes, 8 times what it reads.
 const SCRYPT_BYTES_MAX: u128 = 256 << 20;
 
-/// Decodes a key file; `password` is asked only when the key is encrypted. Of several PEM blocks the first that
-/// is the wanted half counts, and where there is none, the first that is read at all.
+/// Decodes a key file; `password` is called only if the key is encrypted. Of several PEM blocks,
+/// the first with the wanted half is used or, if there is none, the first that can be read.
 ///
 /// # Errors
-/// The outer error is the password source's, the inner one says what is wrong with the bytes.
+/// The outer error is that of the password source; the inner one describes what is wrong with the
+/// bytes.
 pub fn decode<E>(
     bytes: &[u8],
     half: Half,
@@ -86,13 +86,13 @@ pub fn decode<E>(
     })
 }
 
-/// Whether the bytes are a structure that says itself what it holds, and no bare key: PEM or DER.
+/// Returns whether the bytes are PEM or DER, and not a raw key.
 pub fn is_structure(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_ok_and(|text| text.contains(BEGIN))
         || Shape::parse(bytes).is_some()
 }
 
-/// The DER inside, whether it was wrapped as PEM or not.
+/// Returns the DER, whether it is wrapped in PEM or not.
 fn unwrap_pem(bytes: &[u8], half: Half) -> Result<Zeroizing<Vec<u8>>, Reason> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if text.contains(BEGIN) => text,
@@ -111,7 +111,7 @@ fn unwrap_pem(bytes: &[u8], half: Half) -> Result<Zeroizing<Vec<u8>>, Reason> {
             return Err(format!("is cut short: `{end}` is missing"));
         };
         if !LABELS.contains(&label) {
-            // Of what can't be read, a private key is the most likely to have been meant.
+            // Among unreadable blocks, a private key is most likely the one the user meant.
             if foreign.is_none() || half == Half::Private && half.is(label) {
                 foreign = Some(label);
             }
@@ -122,7 +122,7 @@ fn unwrap_pem(bytes: &[u8], half: Half) -> Result<Zeroizing<Vec<u8>>, Reason> {
         }
         rest = after;
     }
-    // Of a certificate and a private key that can't be read, the latter is what to speak of.
+    // If the private key next to a certificate is unreadable, the error is about the private key.
     let is_meant = foreign.is_some_and(|label| half == Half::Private && half.is(label));
     if let Some((label, body)) = other.filter(|_| !is_meant) {
         return decode_block(label, body);
@@ -139,7 +139,7 @@ fn unwrap_pem(bytes: &[u8], half: Half) -> Result<Zeroizing<Vec<u8>>, Reason> {
     Err(format!("holds {found}; expected one of {}", LABELS.join(", ")))
 }
 
-/// The bytes of one block; lines of any length are accepted, as openssl does.
+/// Decodes one block. Lines of any length are accepted, as by openssl.
 fn decode_block(label: &str, body: &str) -> Result<Zeroizing<Vec<u8>>, Reason> {
     if body.contains(':') {
         return Err(
@@ -175,8 +175,8 @@ fn decrypt(der: &[u8], password: &[u8]) -> Result<Zeroizing<Vec<u8>>, Reason> {
     Ok(clear.to_bytes())
 }
 
-/// Refuses to derive a key at a price that no program asks for: the file names the number of rounds
-/// and the memory, and may come from anybody.
+/// Rejects excessive key derivation costs: the file, which may come from an attacker, sets the
+/// number of iterations and the memory.
 fn check_cost(encrypted: &EncryptedPrivateKeyInfoRef<'_>) -> Result<(), Reason> {
     let Some(parameters) = encrypted.encryption_algorithm.pbes2() else { return Ok(()) };
     if let Some(kdf) = parameters.kdf.pbkdf2()
@@ -190,7 +190,7 @@ fn check_cost(encrypted: &EncryptedPrivateKeyInfoRef<'_>) -> Result<(), Reason> 
     if let Some(kdf) = parameters.kdf.scrypt() {
         let (n, r, p) = (kdf.cost_parameter, kdf.block_size, kdf.parallelization);
         let bytes = u128::from(n) * u128::from(r) * u128::from(p) * 128;
-        // RFC 7914, section 2: N is a power of two above 1.
+        // RFC 7914, section 2: N is a power of two greater than 1.
         if n < 2 || bytes > SCRYPT_BYTES_MAX {
             return Err(format!(
                 "is encrypted with scrypt with N = {n}, r = {r}, p = {p}; expected N of 2 at least \
@@ -262,8 +262,7 @@ mod tests {
         }
     }
 
-    /// A file that says itself how long it takes to open must not decide that it takes for ever, nor
-    /// how much memory it takes.
+    /// A key file must not decide how much time and memory it takes to open.
     #[test]
     fn excessive_kdf_costs_are_refused() {
         use pkcs8::pkcs5::pbes2::{EncryptionScheme, Kdf, Parameters, Salt, ScryptParams};
@@ -315,7 +314,8 @@ mod tests {
         assert!(error.contains("EC PARAMETERS"), "{error}");
     }
 
-    /// HAProxy's files are a certificate and its private key; other servers want them the other way round.
+    /// HAProxy expects the certificate before the private key; other servers expect the reverse
+    /// order.
     #[test]
     fn requested_half_is_read_from_several_pem_blocks() {
         let private = encode_private(FORM, &forms(true, false), false).unwrap();

@@ -1,7 +1,8 @@
-//! Key files: what `openssl` 3.5 reads and writes, as keys of the engine.
+//! Reads the key files of `openssl` 3.5 and converts them to keys of the engine.
 //!
-//! [`gabion_engine::key_file`] knows the structures and the algorithms, [`der`] what is wrapped round
-//! them, [`passin`] where passwords come from; this module says what a command needs and got.
+//! [`gabion_engine::key_file`] knows the structures and algorithms, [`der`] the encodings around
+//! them, and [`passin`] the sources of passwords. This module checks that a file holds the key that
+//! a command needs.
 
 pub mod der;
 pub mod passin;
@@ -25,35 +26,35 @@ use crate::files;
 use der::{EncodedKey, FileForm, Half};
 use passin::PassIn;
 
-/// `--key`, `--algorithm` and `--passin`: the same for every command that takes a key.
+/// The options `--key`, `--algorithm` and `--passin` of all commands that take a key.
 #[derive(Args)]
 pub struct KeyArgs {
     /// Key file, PEM or DER, or raw bytes with --algorithm; `-` is standard input
     #[arg(long, value_name = "KEY")]
     pub key: PathBuf,
-    /// Algorithm of a key file of raw bytes, which does not say so itself
+    /// Algorithm of a raw key file, which does not name it
     #[arg(long, value_name = "ALG")]
     pub algorithm: Option<String>,
     /// Password of an encrypted key: pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin
     #[arg(long, value_name = "SOURCE")]
     pub passin: Option<PassIn>,
-    /// What raw bytes are where nobody says: of a command for one algorithm.
+    /// The default algorithm of raw keys, for commands that support only one.
     #[arg(skip)]
     pub raw: Option<Algorithm>,
 }
 
-/// The engine of this process.
+/// Returns the engine of this process.
 ///
 /// # Errors
-/// [`Failure::NotReady`] when `GABION_BACKEND` names a backend that this machine lacks.
+/// [`Failure::NotReady`] if `GABION_BACKEND` names a backend that this machine lacks.
 pub fn engine() -> Result<&'static Engine, Failure> {
     Engine::global().map_err(Failure::from)
 }
 
-/// Finds an algorithm by any of its names; an old name is accepted with a note on stderr.
+/// Finds an algorithm by any of its names. An old name is accepted with a note on stderr.
 ///
 /// # Errors
-/// [`Failure::Usage`] for a name that is in no row of the table.
+/// [`Failure::Usage`] for an unknown name.
 pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
     match Algorithm::lookup(name) {
         Some((algorithm, None)) => Ok(algorithm),
@@ -85,10 +86,10 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
     }
 }
 
-/// Refuses what has a state beside its key, and commands of its own.
+/// Rejects stateful algorithms, which have their own commands.
 ///
 /// # Errors
-/// [`Failure::Usage`], naming those.
+/// [`Failure::Usage`], naming those commands.
 pub fn check_stateless(name: &str) -> Result<(), Failure> {
     let is_hss = |(algorithm, _): (Algorithm, _)| algorithm.info().family == Family::Hss;
     let is_stateful = Algorithm::lookup(name).is_some_and(is_hss)
@@ -103,8 +104,8 @@ pub fn check_stateless(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The algorithms that have a name which differs from `name` in case and punctuation only; if there
-/// is none, those whose name contains it.
+/// Returns the algorithms whose name differs from `name` only in case and punctuation or, if there
+/// are none, those whose name contains it.
 fn similar(name: &str) -> Vec<Algorithm> {
     let plain = |text: &str| -> String {
         text.chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect()
@@ -121,7 +122,7 @@ fn similar(name: &str) -> Vec<Algorithm> {
     Algorithm::all().filter(|algorithm| plain(algorithm.name()).contains(&wanted)).collect()
 }
 
-/// Says on stderr that an algorithm is no standard yet, where it is none.
+/// Prints a note to stderr if an algorithm is not standardized yet.
 pub fn note_draft(algorithm: Algorithm) {
     let info = algorithm.info();
     if info.draft {
@@ -133,8 +134,8 @@ pub fn note_draft(algorithm: Algorithm) {
     }
 }
 
-/// Finds the algorithm of raw bytes. An old name is refused: bytes of the draft have lengths of the standard's and
-/// would be taken for another key.
+/// Finds the algorithm of a raw key. Old names are rejected: draft keys may have the length of
+/// standard keys and would be misinterpreted.
 fn algorithm_of_raw(name: &str) -> Result<Algorithm, Failure> {
     match Algorithm::lookup(name) {
         Some((algorithm, Some(old))) => Err(Failure::Usage(format!(
@@ -144,7 +145,7 @@ fn algorithm_of_raw(name: &str) -> Result<Algorithm, Failure> {
     }
 }
 
-/// Returns the kind of key that a command needs, in words.
+/// Describes the kind of key that a command needs.
 fn needed_kind(kind: Kind) -> &'static str {
     match kind {
         Kind::Kem => "the key of a KEM, such as ML-KEM-768",
@@ -153,17 +154,17 @@ fn needed_kind(kind: Kind) -> &'static str {
     }
 }
 
-/// Returns an algorithm's key in words, with its article.
+/// Describes a key of an algorithm, with an article.
 fn with_article(algorithm: Algorithm) -> String {
     format!("an {algorithm} key")
 }
 
-/// The file that holds the key and what to call it in messages.
+/// Returns the name of the key file for messages.
 fn name_of(path: &Path) -> String {
     files::shown(path, "standard input")
 }
 
-/// The public key of signatures in a PEM text, if that is one.
+/// Returns the signature verification key in a PEM text, or `None` if it holds no such key.
 #[cfg(feature = "kms")]
 pub fn verify_key_of_pem(pem: &str) -> Option<VerifyKey> {
     let encoded = der::decode(pem.as_bytes(), Half::Public, || Err(())).ok()?.ok()?;
@@ -175,17 +176,17 @@ pub fn verify_key_of_pem(pem: &str) -> Option<VerifyKey> {
 }
 
 impl KeyArgs {
-    /// The files that are read, and the options that name them.
+    /// Returns the files that are read, with the options that name them.
     pub fn inputs(&self) -> Vec<(&'static str, &Path)> {
         let password = self.passin.as_ref().and_then(PassIn::file);
         let key = [("--key", self.key.as_path())];
         key.into_iter().chain(password.map(|path| ("--passin", path))).collect()
     }
 
-    /// Refuses that more than one of key, password and what else is read come from standard input.
+    /// Fails if more than one of the key, the password and the other inputs is standard input.
     ///
     /// # Errors
-    /// [`Failure::Usage`], naming the two.
+    /// [`Failure::Usage`], naming the options.
     pub fn check_standard_input(&self, others: &[(&'static str, &Path)]) -> Result<(), Failure> {
         let is_passin = self.passin.as_ref().is_some_and(PassIn::is_stdin);
         let mut inputs =
@@ -194,11 +195,11 @@ impl KeyArgs {
         files::one_standard_input(&inputs)
     }
 
-    /// Reads a key of the wanted kind; `what` is what it is wanted for.
+    /// Reads a key of the required kind for the purpose `what`.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when the file cannot be read or holds no such key, or one that fails a
-    /// check.
+    /// [`Failure::Usage`] if the file cannot be read, holds another kind of key, or its key is
+    /// invalid.
     fn load(
         &self,
         engine: &Engine,
@@ -253,7 +254,7 @@ impl KeyArgs {
         Ok(key)
     }
 
-    /// The key of raw bytes, of which the command line says what they are.
+    /// Reads a raw key of the algorithm given on the command line.
     fn load_raw(
         &self,
         engine: &Engine,
@@ -272,13 +273,13 @@ impl KeyArgs {
                 "{file} is not encrypted, as no raw key is; leave --passin out"
             )));
         }
-        // The table has the longest, and the engine checks the form.
+        // The table has the maximum length; the engine checks the form.
         let varies = info.private_key.varies();
         let len = bytes.len();
         let fits_private =
             len == info.private_key.max() || (varies && len < info.private_key.max());
-        // Lengths that are the same are told apart by what the command needs.
-        // A key that says its own sets has a length of its own; of HSS and XMSS there are only public ones.
+        // Equal lengths are told apart by what the command needs. Keys that name their own sets
+        // vary in length; for HSS and XMSS, only public keys exist here.
         let fits_public = info.public_key.exact().is_none_or(|exact| len == exact);
         let is_private = fits_private && (half == Half::Private || !fits_public);
         if !is_private && (half == Half::Private || !fits_public) {
@@ -310,10 +311,10 @@ impl KeyArgs {
         })
     }
 
-    /// The key, for verifying.
+    /// Reads a verification key.
     ///
     /// # Errors
-    /// As [`Self::load`], and a key that does not verify.
+    /// As for [`Self::load`], and for a key that cannot verify.
     pub fn verify_key(&self, engine: &Engine) -> Result<VerifyKey, Failure> {
         match self.public(engine, "verifying", Kind::Signature)? {
             PublicKey::Signature(key) => Ok(key),
@@ -323,10 +324,10 @@ impl KeyArgs {
         }
     }
 
-    /// The key, for signing.
+    /// Reads a signing key.
     ///
     /// # Errors
-    /// As [`Self::load`], and a key that does not sign.
+    /// As for [`Self::load`], and for a key that cannot sign.
     pub fn signing_key(&self, engine: &Engine) -> Result<SigningKey, Failure> {
         match self.private(engine, "signing", Kind::Signature)? {
             PrivateKey::Signature(key) => Ok(key),
@@ -336,10 +337,10 @@ impl KeyArgs {
         }
     }
 
-    /// The key, for encapsulating.
+    /// Reads an encapsulation key.
     ///
     /// # Errors
-    /// As [`Self::load`], and a key that does not encapsulate.
+    /// As for [`Self::load`], and for a key that cannot encapsulate.
     pub fn encaps_key(&self, engine: &Engine) -> Result<KemPublicKey, Failure> {
         match self.public(engine, "encapsulating", Kind::Kem)? {
             PublicKey::Kem(key) => Ok(key),
@@ -349,10 +350,10 @@ impl KeyArgs {
         }
     }
 
-    /// The key, for decapsulating.
+    /// Reads a decapsulation key.
     ///
     /// # Errors
-    /// As [`Self::load`], and a key that does not decapsulate.
+    /// As for [`Self::load`], and for a key that cannot decapsulate.
     pub fn decaps_key(&self, engine: &Engine) -> Result<KemPrivateKey, Failure> {
         match self.private(engine, "decapsulating", Kind::Kem)? {
             PrivateKey::Kem(key) => Ok(key),
@@ -362,10 +363,10 @@ impl KeyArgs {
         }
     }
 
-    /// The key, for deriving a secret.
+    /// Reads the private key of a key exchange.
     ///
     /// # Errors
-    /// As [`Self::load`], and a key that does not derive.
+    /// As for [`Self::load`], and for a key that cannot derive a secret.
     pub fn exchange_key(&self, engine: &Engine) -> Result<ExchangePrivateKey, Failure> {
         match self.private(engine, "deriving", Kind::KeyExchange)? {
             PrivateKey::Exchange(key) => Ok(key),
@@ -375,10 +376,10 @@ impl KeyArgs {
         }
     }
 
-    /// The key of the other side, for deriving a secret.
+    /// Reads the peer's public key of a key exchange.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// As for [`Self::load`].
     pub fn peer_key(&self, engine: &Engine) -> Result<ExchangePublicKey, Failure> {
         match self.public(engine, "deriving", Kind::KeyExchange)? {
             PublicKey::Exchange(key) => Ok(key),
@@ -388,10 +389,10 @@ impl KeyArgs {
         }
     }
 
-    /// The private key of the file; `what` is what it is wanted for.
+    /// Reads a private key for the purpose `what`.
     ///
     /// # Errors
-    /// As [`Self::load`], and a public key.
+    /// As for [`Self::load`], and for a public key.
     pub fn private(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PrivateKey, Failure> {
         match self.load(engine, what, (kind, Half::Private))? {
             Key::Private(key) => Ok(key),
@@ -399,15 +400,15 @@ impl KeyArgs {
         }
     }
 
-    /// The public key of the file, or that of the private key which it holds.
+    /// Reads a public key, or the public half of a private key.
     ///
     /// # Errors
-    /// As [`Self::load`].
+    /// As for [`Self::load`].
     pub fn public(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PublicKey, Failure> {
         self.load(engine, what, (kind, Half::Public)).map(|key| key.public())
     }
 
-    /// `found` is a key of another kind, with its article.
+    /// Returns the failure for a key of the wrong kind; `found` describes it, with an article.
     fn wrong(&self, found: &str, what: &str, kind: Kind) -> Failure {
         let (file, needed) = (name_of(&self.key), needed_kind(kind));
         Failure::Usage(format!("{file} holds {found}; {what} needs {needed}"))
@@ -421,10 +422,10 @@ impl KeyArgs {
     }
 }
 
-/// How key files of an algorithm look.
+/// Returns the file format of an algorithm's keys.
 ///
 /// # Errors
-/// [`Failure::Usage`] for an algorithm whose keys have no file format but raw bytes.
+/// [`Failure::Usage`] if the algorithm has only raw keys.
 pub fn file_form(algorithm: Algorithm) -> Result<FileForm, Failure> {
     FileForm::of(algorithm).ok_or_else(|| {
         Failure::Usage(format!(
@@ -434,7 +435,7 @@ pub fn file_form(algorithm: Algorithm) -> Result<FileForm, Failure> {
     })
 }
 
-/// A key of an algorithm that is not ours, with its article.
+/// Describes a key of an unsupported algorithm, with an article.
 fn foreign(oid: &str) -> String {
     match foreign_name(oid) {
         Some(name) if name == "DSA" || OldName::lookup(name).is_some() => {
@@ -451,7 +452,7 @@ fn foreign(oid: &str) -> String {
     }
 }
 
-/// Algorithms that a user may have keys of and that are not ours, by object identifier.
+/// Returns the name of an unsupported algorithm that users may have keys of, by object identifier.
 fn foreign_name(oid: &str) -> Option<&'static str> {
     const SIGS: &str = "2.16.840.1.101.3.4.3.";
     if let Some(last) = oid.strip_prefix(SIGS).and_then(|last| last.parse::<u32>().ok()) {

@@ -1,4 +1,4 @@
-//! Where the password of an encrypted key comes from: the sources of openssl's `-passin`.
+//! Password sources for encrypted keys, as for openssl's `-passin`.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::files;
 
-/// Longest password that is read from a file, in bytes; what openssl allows too.
+/// Maximum length of a password in a file, in bytes; the same as in openssl.
 const PASSWORD_MAX: u64 = 1024;
 
-/// A source of a password, as on the command line.
+/// A password source on the command line.
 #[derive(Clone)]
 pub enum PassIn {
-    /// `pass:TEXT`: the text itself, visible to whoever can list processes.
+    /// `pass:TEXT`: the text itself, visible to all users who can list processes.
     Text(Zeroizing<String>),
     /// `env:NAME`: an environment variable.
     Variable(String),
@@ -40,14 +40,14 @@ impl FromStr for PassIn {
                 .map(PassIn::Descriptor)
                 .map_err(|_| format!("fd:{rest} names no file descriptor; expected a number")),
             None if text == "stdin" => Ok(PassIn::Stdin),
-            // The text is not repeated: it may be the password itself.
+            // The text is not repeated in the message: it may be the password itself.
             _ => Err("expected pass:TEXT, env:NAME, file:PATH, fd:NUMBER or stdin".to_owned()),
         }
     }
 }
 
 impl PassIn {
-    /// Whether the password takes standard input for itself.
+    /// Returns whether the password is read from standard input.
     pub fn is_stdin(&self) -> bool {
         match self {
             PassIn::Stdin | PassIn::Descriptor(0) => true,
@@ -56,7 +56,7 @@ impl PassIn {
         }
     }
 
-    /// The file that the password is read from.
+    /// Returns the file that the password is read from.
     pub fn file(&self) -> Option<&Path> {
         match self {
             PassIn::File(path) => Some(path),
@@ -64,10 +64,10 @@ impl PassIn {
         }
     }
 
-    /// The password.
+    /// Reads the password.
     ///
     /// # Errors
-    /// [`Failure::Usage`] when the source cannot be read.
+    /// [`Failure::Usage`] if the source cannot be read.
     pub fn password(&self) -> Result<Zeroizing<Vec<u8>>, Failure> {
         let cannot = |what: &str, cause: std::io::Error| {
             Failure::Usage(format!(
@@ -96,7 +96,7 @@ impl PassIn {
     }
 }
 
-/// The first line, without its end.
+/// Reads the first line, without its line break.
 fn first_line(source: impl Read) -> std::io::Result<Zeroizing<Vec<u8>>> {
     let mut line = Zeroizing::new(Vec::with_capacity(PASSWORD_MAX as usize));
     BufReader::new(source.take(PASSWORD_MAX)).read_until(b'\n', &mut line)?;
