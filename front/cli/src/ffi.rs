@@ -56,7 +56,7 @@ pub fn ignore_stray_signals(hangup: bool) {
 /// Returns CLOCK_MONOTONIC in microseconds, the unit that systemd expects.
 pub fn monotonic_us() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: writes to what is given, which lives.
+    // SAFETY: writes to the given structure, which is live for the call.
     unsafe {
         libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now);
     }
@@ -64,9 +64,9 @@ pub fn monotonic_us() -> u64 {
     of(now.tv_sec) * 1_000_000 + of(now.tv_nsec) / 1000
 }
 
-/// Has the kernel kill the child when the thread that starts it ends, however it ends.
+/// Makes the kernel kill the child when the thread that starts it ends for any reason.
 ///
-/// A server that we start must not outlive us, not even when we are killed ourselves.
+/// A server started by this process must not outlive it, even if this process is killed.
 #[cfg(target_os = "linux")]
 pub fn die_with_parent(command: &mut Command) {
     use std::os::unix::process::CommandExt;
@@ -83,30 +83,31 @@ pub fn die_with_parent(command: &mut Command) {
     }
 }
 
-/// Other systems have no such setting; whoever starts a child kills it when done.
+/// Does nothing: this system has no such setting. The caller must kill the child when it is done.
 #[cfg(not(target_os = "linux"))]
 pub fn die_with_parent(_: &mut Command) {}
 
-/// The user whose rights this process has.
+/// Returns the effective user id of this process.
 pub fn effective_user() -> u32 {
-    // SAFETY: takes nothing, fails never.
+    // SAFETY: takes no arguments and cannot fail.
     unsafe { libc::geteuid() }
 }
 
-/// A copy of an open descriptor that somebody else owns.
+/// Duplicates an open descriptor that other code owns.
 ///
 /// # Errors
-/// The system's, above all when nothing is open under the number.
+/// The system's, in particular if the number is not an open descriptor.
 pub fn duplicate(number: RawFd) -> std::io::Result<OwnedFd> {
     if number < 0 {
         return Err(std::io::Error::from_raw_os_error(libc::EBADF));
     }
-    // SAFETY: it is borrowed for this one call, which says itself when nothing is open there; the number -1,
-    // which the type forbids, is excluded above.
+    // SAFETY: the descriptor is borrowed only for this call, which returns an error if it is not
+    // open; the number -1, which the type forbids, is excluded above.
     unsafe { BorrowedFd::borrow_raw(number) }.try_clone_to_owned()
 }
 
-/// The end of a pipe that a signal handler writes to, once; -1 before the pipe exists and after the write.
+/// The end of a pipe that a signal handler writes one byte to; -1 before the pipe exists and after
+/// the write.
 static INTERRUPT: AtomicI32 = AtomicI32::new(-1);
 
 /// Runs `clean_up` in a new thread when the first SIGINT, SIGTERM or SIGHUP arrives. Call this function at most once.
@@ -145,10 +146,10 @@ pub fn when_interrupted(clean_up: impl FnOnce() + Send + 'static) -> std::io::Re
     Ok(())
 }
 
-/// Most files that are unfinished at a time and have a name: a command has two outputs.
+/// Maximum number of unfinished named files at a time; a command has two outputs.
 const REMOVALS: usize = 4;
 
-/// What is to be removed; entries are never freed, since a handler may be reading one.
+/// The files to remove; entries are never freed, since a handler may be reading one.
 static TO_REMOVE: [AtomicPtr<FolderEntry>; REMOVALS] =
     [const { AtomicPtr::new(null_mut()) }; REMOVALS];
 
@@ -158,14 +159,14 @@ struct FolderEntry {
     name: CString,
 }
 
-/// Has a file removed when a signal ends this process.
+/// Registers a file for removal when a signal ends this process.
 #[derive(Debug)]
 pub struct Removal {
     entry: *mut FolderEntry,
 }
 
 impl Removal {
-    /// From now on, until [`Removal::is_done`]; the folder has to stay open as long.
+    /// Registers a file until [`Removal::is_done`]; the folder must stay open for as long.
     pub fn when_a_signal_comes(folder: RawFd, name: CString) -> Removal {
         static HANDLERS: Once = Once::new();
         HANDLERS.call_once(|| {
@@ -187,7 +188,7 @@ impl Removal {
         Removal { entry }
     }
 
-    /// The name is gone, or is not to be removed any more.
+    /// Unregisters the file: its name is gone, or must be kept.
     pub fn is_done(&self) {
         for place in &TO_REMOVE {
             let _ =
@@ -196,27 +197,28 @@ impl Removal {
     }
 }
 
-/// Removes what is unfinished; for handlers of signals, that of [`Removal`] and others.
+/// Removes unfinished files. May be called in signal handlers, such as that of [`Removal`].
 pub fn remove_temporary_files() {
     for place in &TO_REMOVE {
         let entry = place.swap(null_mut(), Ordering::AcqRel);
         if entry.is_null() {
             continue;
         }
-        // SAFETY: entries are made by `Box::into_raw` and never freed; `unlinkat` may be called in a handler
-        // of signals, and takes a number that is not open for an error.
+        // SAFETY: entries are made by `Box::into_raw` and never freed; `unlinkat` may be called in
+        // a signal handler, and returns an error for a descriptor that is not open.
         unsafe {
             libc::unlinkat((*entry).folder, (*entry).name.as_ptr(), 0);
         }
     }
 }
 
-/// Puts our handler where the signal would end the process; what is ignored or handled stays so.
+/// Installs the handler if the signal would end the process; an ignored or handled signal is not
+/// changed.
 fn handle(signal: libc::c_int) {
     extern "C" fn remove_and_end(signal: libc::c_int) {
         remove_temporary_files();
-        // SAFETY: both may be called in a handler. The signal comes again when this one returns, and ends
-        // the process as it would have without us.
+        // SAFETY: both may be called in a handler. The signal is raised again when this handler
+        // returns, and then ends the process as it would have without the handler.
         unsafe {
             libc::signal(signal, libc::SIG_DFL);
             libc::raise(signal);
@@ -241,10 +243,10 @@ fn handle(signal: libc::c_int) {
 mod tests {
     use super::*;
 
-    /// Names the signal that the child raises.
+    /// The environment variable with the signal that the child raises.
     const CHILD: &str = "GABION_TEST_RAISE";
 
-    /// Runs itself as a child: the handler stays for the rest of a process, and ends it here.
+    /// Runs itself as a child, because the handler stays installed and ends the process.
     #[test]
     fn each_signal_that_interrupts_runs_the_clean_up() {
         if let Some(signal) = std::env::var(CHILD).ok().and_then(|signal| signal.parse().ok()) {

@@ -1,9 +1,9 @@
-//! The `gabion` command as a library: tests and fuzzing reach what reads files (key files in [`keys`], NIST's vectors in
-//! [`acvp`]), and `gabion-bench` uses its failures, files and tables.
+//! The `gabion` command as a library. Tests and fuzzing reach the code that reads files (key files
+//! in [`keys`], NIST's vectors in [`acvp`]); `gabion-bench` uses the failures, files and tables.
 //!
-//! Decode the command line, call a station, encode the answer: each command lives in its own module
-//! of `commands` and exposes `Args` (clap) and `run(Args) -> Result<u8, Failure>`, where the number is
-//! the exit code of a completed command.
+//! Each command is a module of `commands` with `Args` (clap) and `run(Args) -> Result<u8,
+//! Failure>`, which returns the exit code of a completed command. It parses the command line, calls
+//! a library crate and encodes the answer.
 
 #[macro_use]
 pub mod stdout;
@@ -37,7 +37,7 @@ struct Cli {
     command: commands::Command,
 }
 
-/// Runs the command that the process's arguments ask for; what it returns is the process's.
+/// Runs the command on the process's command line and returns its exit code.
 pub fn main() -> ExitCode {
     if commands::bench::is_requested() {
         return exit_code(Err(commands::bench::execute()));
@@ -48,9 +48,10 @@ pub fn main() -> ExitCode {
     start(|cli: Cli| cli.command.run())
 }
 
-/// Returns the option at which clap ends; [`is_build_requested`] reads `--json` beside it.
+/// Returns the version option. clap exits on it; [`is_build_requested`] handles its combination
+/// with `--json`.
 fn version_option() -> Arg {
-    let help = "Print version; with --json, one JSON object that says what this build is";
+    let help = "Print version; with --json, build information as one JSON object";
     Arg::new("version").short('V').long("version").action(ArgAction::Version).help(help)
 }
 
@@ -67,15 +68,16 @@ fn print_build() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Decodes the process's arguments as `C`, runs that, and returns the process's exit code.
+/// Parses the process's arguments as `C`, passes them to `run` and returns the exit code.
 pub fn start<C: Parser>(run: impl FnOnce(C) -> Result<u8, Failure>) -> ExitCode {
     ffi::end_quietly_when_the_reader_is_gone();
     let matches = examples_first(C::command()).try_get_matches().unwrap_or_else(complain);
-    // A command line that clap has matched decodes; were it not so, clap says why and exits with 2.
+    // Arguments that clap has matched can be decoded; otherwise clap prints the reason and exits
+    // with 2.
     exit_code(run(C::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())))
 }
 
-/// Prints the failure, if there is one, and returns the exit code.
+/// Prints the failure, if any, and returns the exit code.
 fn exit_code(result: Result<u8, Failure>) -> ExitCode {
     match result {
         Ok(code) => ExitCode::from(code),
@@ -86,7 +88,7 @@ fn exit_code(result: Result<u8, Failure>) -> ExitCode {
     }
 }
 
-/// Ends with clap's message, which repeats arguments: a terminal must not obey those.
+/// Exits with clap's message, escaping control characters in the arguments that it repeats.
 fn complain(error: clap::Error) -> clap::ArgMatches {
     let is_plain = |argument: std::ffi::OsString| {
         let text = argument.to_string_lossy();
@@ -99,7 +101,7 @@ fn complain(error: clap::Error) -> clap::ArgMatches {
     std::process::exit(error.exit_code())
 }
 
-/// Has the help of every command open with its sentence and its example, before the options.
+/// Puts the description and the example of every command before its options.
 fn examples_first(command: clap::Command) -> clap::Command {
     const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}\n";
     let command = command.mut_subcommands(examples_first);

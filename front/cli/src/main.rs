@@ -1,4 +1,4 @@
-//! The `gabion` command; what it does is in the library beside it.
+//! The `gabion` command. Its code is in the library of this crate.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Shell completions and manual pages of a program, generated from the definition of its command line.
+//! Generates shell completions and manual pages from the definition of a command line.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,8 @@ use clap_complete::aot::{Generator, Shell as Script};
 
 use crate::failure::Failure;
 
-/// Returns the text behind the options in the help of `PROGRAM completions`: an example, and where shells look for scripts.
+/// Returns the text after the options in the help of `PROGRAM completions`: an example, and the
+/// folders that shells search.
 pub fn help_of_completions(program: &str) -> String {
     format!(
         "Example:
@@ -22,10 +23,10 @@ Shells look for scripts in these places:
     )
 }
 
-/// Print a script with which a shell completes the program's commands and options.
+/// Print a shell completion script for the program's commands and options.
 #[derive(Parser)]
 pub struct Completions {
-    /// The shell
+    /// The shell to print the script for
     shell: Shell,
 }
 
@@ -37,7 +38,7 @@ enum Shell {
 }
 
 impl Completions {
-    /// Prints the script of the program that `program` defines.
+    /// Prints the completion script of `program`.
     pub fn run(self, mut program: Command) -> Result<u8, Failure> {
         let shell = match self.shell {
             Shell::Bash => Script::Bash,
@@ -53,16 +54,16 @@ impl Completions {
     }
 }
 
-/// Write the manual pages, one for each command, into a folder.
+/// Write the manual pages, one per command, to a folder.
 #[derive(Parser)]
 pub struct Man {
-    /// The folder, made if it is missing
+    /// The folder, created if it is missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 impl Man {
-    /// Writes the pages of the program that `program` defines.
+    /// Writes the manual pages of `program`.
     pub fn run(self, program: Command) -> Result<u8, Failure> {
         let written = std::fs::create_dir_all(&self.folder)
             .and_then(|()| clap_mangen::generate_to(program, &self.folder));

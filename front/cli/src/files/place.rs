@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// Needs root, who can make a file somebody else's; without it there is nothing to see.
+    /// Needs root, to create a file of another user.
     #[test]
     fn a_strangers_link_is_not_followed_where_everybody_may_put_one() {
         if ffi::effective_user() != 0 {
