@@ -198,7 +198,7 @@ fn remove_when_interrupted(folder: &Path) {
 fn last_words(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.as_slice() {
-        [] => "it said nothing".to_owned(),
+        [] => "it printed no message".to_owned(),
         lines => lines[lines.len().saturating_sub(2)..].join(" | "),
     }
 }

@@ -59,7 +59,9 @@ pub fn siggen<'e>(
     let key = match key {
         Some(key) if key.levels == levels => key,
         // A test may name its own sets, but the group has only one key.
-        Some(_) => return Err(VectorError::File("its sets are not those of its group".to_owned())),
+        Some(_) => {
+            return Err(VectorError::File("the sets differ from those of the group".to_owned()));
+        }
         None => key.insert(GroupKey::draw(engine, levels)?),
     };
     let request = Request { message: &message, id: None };
@@ -183,7 +185,7 @@ fn levels(test: &Test<'_>) -> Result<Levels, VectorError> {
     let ots = LM_OTS.iter().find(|set| set.name == one_time);
     let ots = ots.ok_or_else(|| unknown("lmOtsMode", one_time))?;
     let other_hash =
-        |_| VectorError::File(format!("`{tree}` and `{one_time}` are not of one hash"));
+        |_| VectorError::File(format!("`{tree}` and `{one_time}` use different hash functions"));
     Levels::new(&[(lms, ots)]).map_err(other_hash)
 }
 

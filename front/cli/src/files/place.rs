@@ -251,14 +251,17 @@ impl Walk {
             }
             Err(Errno::NOENT) if is_last => return self.file(part, None),
             Err(Errno::NOENT) => {
-                return Err(format!("there is no folder {}", self.walked.join(part).display()));
+                return Err(format!(
+                    "the folder {} does not exist",
+                    self.walked.join(part).display()
+                ));
             }
             Err(cause) => return Err(words(cause)),
         };
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::Symlink => self.follow(part, &stat),
             FileType::Directory => self.enter(part).map(|()| None),
-            _ if !is_last => Err(format!("{} is no folder", self.walked.join(part).display())),
+            _ if !is_last => Err(format!("{} is not a folder", self.walked.join(part).display())),
             FileType::RegularFile => self.file(part, Some(Id::of(&stat))),
             kind => {
                 self.refuse_a_strangers(part, &stat, "is a pipe, socket or device")?;
@@ -400,10 +403,10 @@ mod tests {
         symlink("loop", at("loop")).unwrap();
         for (name, words) in [
             ("", "it is a folder"),
-            ("new/", "there is no folder"),
-            ("no/k", "there is no folder"),
-            ("file/k", "is no folder"),
-            ("file/", "is no folder"),
+            ("new/", "does not exist"),
+            ("no/k", "does not exist"),
+            ("file/k", "is not a folder"),
+            ("file/", "is not a folder"),
             ("loop", "too many links"),
         ] {
             let error = Place::find("--out", &at(name)).unwrap_err().to_string();

@@ -68,7 +68,7 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
         }
         None => Err(Failure::Usage(match OldName::lookup(name) {
             Some(OldName { name, successor: None, .. }) => {
-                format!("{name} has no successor; `gabion algorithms` lists what there is")
+                format!("{name} has no successor; `gabion algorithms` lists all algorithms")
             }
             Some(OldName { name, successor: Some(successor), .. }) => format!(
                 "{successor}, which followed {name}, is not there; `gabion algorithms` lists what \
@@ -127,8 +127,8 @@ pub fn note_draft(algorithm: Algorithm) {
     let info = algorithm.info();
     if info.draft {
         eprintln!(
-            "note: {algorithm} ({}) is no standard; keys and signatures may not fit the one that \
-             comes",
+            "note: {algorithm} ({}) is not standardized; its keys and signatures may not be compatible with the \
+             final standard",
             info.standard
         );
     }
@@ -139,7 +139,7 @@ pub fn note_draft(algorithm: Algorithm) {
 fn algorithm_of_raw(name: &str) -> Result<Algorithm, Failure> {
     match Algorithm::lookup(name) {
         Some((algorithm, Some(old))) => Err(Failure::Usage(format!(
-            "a raw key of {old} is none of {algorithm}, though it may be as long; name {algorithm} if it is one"
+            "a raw key of {old} is not a key of {algorithm}, even if it has the same length; use --algorithm {algorithm} if it is one"
         ))),
         _ => algorithm(name),
     }
@@ -515,7 +515,7 @@ mod tests {
     fn raw_bytes_of_a_draft_are_not_taken_for_those_of_its_successor() {
         assert_eq!(algorithm_of_raw("mlkem768").unwrap(), Algorithm::MlKem768);
         let text = algorithm_of_raw("KYBER768").unwrap_err().to_string();
-        assert!(text.contains("KYBER_LEVEL3 is none of ML-KEM-768"), "{text}");
+        assert!(text.contains("KYBER_LEVEL3 is not a key of ML-KEM-768"), "{text}");
     }
 
     #[test]

@@ -280,8 +280,8 @@ fn lms_files_that_are_not_as_they_should_be_are_refused() {
     for (name, value, word) in [
         ("seed", &*"07".repeat(32), "32 bytes; expected 24"),
         ("i", &*"09".repeat(15), "15 bytes; expected 16"),
-        ("lmsMode", "LMS_SHA256_M24_H5", "not of one hash"),
-        ("lmsMode", "LMS_SHAKE_M32_H5", "not of one hash"),
+        ("lmsMode", "LMS_SHA256_M24_H5", "different hash functions"),
+        ("lmsMode", "LMS_SHAKE_M32_H5", "different hash functions"),
         ("lmsMode", "LMS_SHAKE_M24_H6", "unknown lmsMode"),
         ("lmOtsMode", "LMOTS_SHAKE_N24_W3", "unknown lmOtsMode"),
     ] {

@@ -68,7 +68,7 @@ fn derive_gives_both_peers_one_secret() {
     work.gabion(&["keygen", "X25519", "--out", "x"]).ok();
     work.gabion(&["derive", "--force", "--key", "x", "--peer", "a.pub", "--secret", "c"])
         .fails(2)
-        .says("both must be of one");
+        .says("both must have the same algorithm");
     work.gabion(&["keygen", "ML-KEM-512", "--out", "kem"]).ok();
     work.gabion(&["derive", "--force", "--key", "kem", "--peer", "a.pub", "--secret", "c"])
         .fails(2)

@@ -4,7 +4,8 @@
 
 use crate::harness::{Work, vectors};
 
-const NOTE: &str = "is no standard; keys and signatures may not fit the one that comes";
+const NOTE: &str =
+    "is not standardized; its keys and signatures may not be compatible with the final standard";
 
 #[test]
 fn falcon_keys_are_those_of_open_quantum_safe() {

@@ -149,7 +149,7 @@ fn a_request_id_names_a_message_until_it_is_forgotten() {
     let bad = ["sign", "--key", "k", "--request-id", "a\nb", "--out", "s4", "f"];
     work.hbs(&bad).fails(2).says("printable");
     let several = ["sign", "--key", "k", "--request-id", "x", "f", "g"];
-    work.hbs(&several).fails(2).says("--request-id is for one FILE");
+    work.hbs(&several).fails(2).says("--request-id needs exactly one FILE");
     let log = work.hbs(&["log", "k", "--json"]).ok().text();
     let kinds: Vec<Value> = log
         .lines()
@@ -186,7 +186,7 @@ fn encodings_passwords_and_digests() {
     }
     work.write("n", "no digest");
     let sign = ["sign", "--key", "k", "--passin", "pass:word", "--digest", "n"];
-    work.hbs(&sign).fails(2).says("no digest");
+    work.hbs(&sign).fails(2).says("does not hold a digest");
     assert_eq!(work.status()["index"], 4);
     let two = format!("{SET},{SET}");
     let make = ["keygen", &two, "--encoding", "lms", "--out", "two"];
@@ -203,7 +203,7 @@ fn invalid_arguments_use_no_index_and_write_nothing() {
         work.hbs(&[&["keygen", set], options].concat()).fails(2).says(says);
     };
     keygen(SET, &["--out", "k", "--force"], "never replaced");
-    keygen(SET, &["--out", "-"], "expected the name of a file");
+    keygen(SET, &["--out", "-"], "expected a file name");
     keygen(SET, &["--out", "n", "--pub", "n"], "same file");
     keygen(SET, &["--out", "n", "--pub", "p"], "p exists");
     keygen("LMS_SHA256_M32_H6", &["--out", "n"], "gabion hbs params");
@@ -215,9 +215,9 @@ fn invalid_arguments_use_no_index_and_write_nothing() {
         work.hbs(&[&["sign", "--key"], arguments].concat()).fails(code).says(says);
     };
     sign(&["k", "no-such-file"], 2, "no-such-file");
-    sign(&["k", "-"], 2, "expected --out");
+    sign(&["k", "-"], 2, "with --out");
     sign(&["k", "f", "f"], 2, "named twice");
-    sign(&["k", "--out", "s", "f", "p"], 2, "--out is for one FILE");
+    sign(&["k", "--out", "s", "f", "p"], 2, "--out needs exactly one FILE");
     sign(&["k", "--out", "k", "f"], 2, "same file");
     sign(&["f", "--out", "s", "f"], 2, "gabion hbs keygen");
     sign(&["k.state", "--out", "s", "f"], 2, "gabion hbs keygen");
@@ -316,7 +316,7 @@ fn keygen_that_is_killed_goes_on_with_the_same_command() {
     work.hbs(&sectors).fails(2).says("k-1.part: it is damaged; remove it to begin anew");
     let pub_over = ["keygen", set, "--out", "k", "--pub", "k.part", "--force"];
     work.hbs(&pub_over).fails(2).says("same file");
-    work.gabion(&keygen).ok().says("going on with the key that k.part has");
+    work.gabion(&keygen).ok().says("resuming the key in k.part");
     assert!(!work.has("k.part") && !work.has("k.part.new"));
     work.hbs(&["sign", "--key", "k", "f"]).ok();
     work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
@@ -351,7 +351,7 @@ fn keygen_of_sectors_that_is_killed_goes_on_with_the_same_command() {
     let said = work.gabion(&keygen).fails(2);
     assert!(said.err.contains("k-3 exists, and others of its sectors were begun"), "{said:?}");
     fs::remove_file(work.path("k-3")).unwrap();
-    work.gabion(&keygen).ok().says("going on with the sectors that 3 files have");
+    work.gabion(&keygen).ok().says("resuming the sectors in 3 files");
     assert!(!work.names().iter().any(|name| name.contains(".part")), "{:?}", work.names());
     for (key, index) in [("k-0", 0), ("k-3", 3 << 13)] {
         let made = work.hbs(&["sign", "--key", key, "--json", "--force", "f"]).ok();
@@ -594,7 +594,9 @@ fn keys_of_other_libraries_go_on_behind_their_last_index() {
         |options: &[&str]| work.hbs(&[&["import", "other", "--pub", "p"], options].concat());
     let gone = "--i-have-destroyed-the-original";
     import(&["--out", "k", "--next", "5", "--margin", "2"]).fails(2).says(gone);
-    import(&["--out", "k", "--next", "4", "--margin", "2", gone]).fails(2).says("5 comes next");
+    import(&["--out", "k", "--next", "4", "--margin", "2", gone])
+        .fails(2)
+        .says("the next index in other is 5");
     import(&["--out", "k", "--next", "30", "--margin", "2", gone])
         .fails(4)
         .says("nothing would be left");
@@ -636,8 +638,8 @@ fn an_index_that_signed_twice_is_found() {
     // What lies beside a signature is believed where the signature is good for it.
     work.write("f", "built once more\n");
     let audited = work.hbs(&["audit", "k", "f.sig"]).ok();
-    assert!(audited.err.contains("f is not what f.sig signs"), "{audited:?}");
-    work.hbs(&["audit", "f"]).fails(2).says("no signature");
+    assert!(audited.err.contains("f is not the message of f.sig"), "{audited:?}");
+    work.hbs(&["audit", "f"]).fails(2).says("neither an LMS or HSS signature");
     work.hbs(&["keygen", SET, "--out", "other"]).ok();
-    work.hbs(&["audit", "k", "other"]).fails(2).says("two keys");
+    work.hbs(&["audit", "k", "other"]).fails(2).says("different keys");
 }

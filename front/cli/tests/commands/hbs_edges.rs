@@ -41,7 +41,7 @@ fn standard_input_by_any_name_is_signed_where_its_signature_has_a_name() {
     let work = with_key();
     for name in ["-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"] {
         let sign = ["hbs", "sign", "--key", "k", name];
-        work.gabion_fed(&sign, b"an image\n").fails(2).says("expected --out");
+        work.gabion_fed(&sign, b"an image\n").fails(2).says("with --out");
         assert!(!Path::new(&format!("{name}.sig")).exists());
         let sign = [&sign[..], &["--force", "--out", "s"]].concat();
         work.gabion_fed(&sign, b"an image\n").ok();

@@ -187,5 +187,5 @@ fn an_exported_log_is_checked_for_completeness() {
     let audited = work.audit(&["old.ndjson"]).fails(4).says("older program");
     assert!(audited.text().contains("2 uses were seen"), "{audited:?}");
     work.audit(&["old.ndjson", "b.ndjson"]).fails(1);
-    work.audit(&["f"]).fails(2).says("no signature");
+    work.audit(&["f"]).fails(2).says("neither an LMS or HSS signature");
 }

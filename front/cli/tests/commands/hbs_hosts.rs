@@ -174,7 +174,7 @@ fn verify_takes_a_digest_as_sign_does() {
     hbs(&work, "verify --key p --sig s --digest raw").ok();
     hbs(&work, "verify --key p --sig s raw").ok();
     hbs(&work, "verify --key p --sig s hex").fails(1);
-    hbs(&work, "verify --key p --sig s --digest f").fails(2).says("holds no digest");
+    hbs(&work, "verify --key p --sig s --digest f").fails(2).says("does not hold a digest");
     // Without blocks on the disk.
     fs::File::create(work.path("big")).unwrap().set_len(3 << 30).unwrap();
     hbs(&work, "sign --key k big").fails(2).says("--digest");

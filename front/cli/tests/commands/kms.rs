@@ -502,7 +502,7 @@ fn tags_and_secrets(caller: &Caller<'_>) {
     let verify = ["hmac", "--key", "tags", "--verify", "m.tag"];
     let verified = caller.run(&[&verify[..], &["m"]].concat()).ok().text();
     assert!(verified.contains("#v1"), "{verified}");
-    caller.run(&[&verify[..], &["plain"]].concat()).fails(1).says("not one of");
+    caller.run(&[&verify[..], &["plain"]].concat()).fails(1).says("not valid for");
     let verdict = caller.run(&[&verify[..], &["--json", "plain"]].concat());
     assert_eq!((verdict.code, &verdict.json()["valid"]), (Some(1), &false.into()));
     // What the service made a secret for, everybody can; what it gets out, it alone.
@@ -600,11 +600,11 @@ fn keys_that_are_opened_elsewhere(caller: &Caller<'_>) {
         ("goes", "ML-DSA-65", "mine.pem"),
         ("goes", "ML-DSA-44", "their.pem"),
     ] {
-        is_no(&by(name, algorithm, key), "goes.wrapped", 1, "does not open");
+        is_no(&by(name, algorithm, key), "goes.wrapped", 1, "does not unwrap");
     }
-    is_no(&[&goes[..], &["--tenant", "x"]].concat(), "goes.wrapped", 1, "does not open");
-    is_no(&goes, "goes.raw.wrapped", 1, "does not open");
-    is_no(&goes, "m", 1, "does not open");
+    is_no(&[&goes[..], &["--tenant", "x"]].concat(), "goes.wrapped", 1, "does not unwrap");
+    is_no(&goes, "goes.raw.wrapped", 1, "does not unwrap");
+    is_no(&goes, "m", 1, "does not unwrap");
     is_no(&by("goes", "ML-DSA-44", "mine.pub"), "goes.wrapped", 2, "private key");
     is_no(&by("goes", "ML-DSA-44", "own.pem"), "goes.wrapped", 2, "the key of a KEM");
     is_no(&by("goes", "ML-DSA-43", "mine.pem"), "goes.wrapped", 2, "ml-dsa-44");

@@ -180,7 +180,7 @@ fn shares_replace_a_lost_administrator() {
     let shares = String::from_utf8(work.read("shares")).unwrap();
     work.write("one", shares.lines().next().unwrap());
     let lost = caller.with("");
-    assert_eq!(lost.run(&["recover-admin", "one"]).ok().text(), "1 of 2 shares are there\n");
+    assert_eq!(lost.run(&["recover-admin", "one"]).ok().text(), "1 of 2 shares are entered\n");
     caller.run(&["key", "list"]).ok();
     lost.run(&["recover-admin", "--lifetime", "30d", "one"]).fails(2).says("--reset");
     lost.run(&["recover-admin", "--lifetime", "never", "one"]).fails(2).says("12h or 30d");
@@ -198,7 +198,7 @@ fn shares_replace_a_lost_administrator() {
     let token = how.lines().next().unwrap().strip_prefix("token  ").unwrap().to_owned();
     caller.with(&token).run(&["policy", "delete", "all"]).ok();
     let new = caller.with(&token);
-    new.run(&["recover-admin", "/dev/null"]).fails(2).says("there is no share");
+    new.run(&["recover-admin", "/dev/null"]).fails(2).says("no share was given");
     assert_eq!(server.end(), Some(0));
 }
 
@@ -388,12 +388,15 @@ fn shares_are_reset_by_a_share_or_locally() {
     let one = |n: usize| shares.lines().nth(n).unwrap();
     work.write("one", one(0));
     work.write("two", one(1));
-    assert_eq!(caller.run(&["unseal", "one"]).ok().text(), "1 of 2 shares are there\n");
+    assert_eq!(caller.run(&["unseal", "one"]).ok().text(), "1 of 2 shares are entered\n");
     // Instead of those of before.
-    assert_eq!(caller.run(&["unseal", "--reset", "two"]).ok().text(), "1 of 2 shares are there\n");
+    assert_eq!(
+        caller.run(&["unseal", "--reset", "two"]).ok().text(),
+        "1 of 2 shares are entered\n"
+    );
     caller.run(&["unseal", "--reset", "missing"]).fails(2);
-    assert_eq!(caller.run(&["unseal", "two"]).ok().text(), "1 of 2 shares are there\n");
-    assert_eq!(caller.run(&["unseal", "--reset"]).ok().text(), "the seal is closed\n");
+    assert_eq!(caller.run(&["unseal", "two"]).ok().text(), "1 of 2 shares are entered\n");
+    assert_eq!(caller.run(&["unseal", "--reset"]).ok().text(), "the server is sealed\n");
     let count = |more: &[&str]| {
         let recover = [&["recover-admin", "--json"][..], more].concat();
         caller.run(&recover).ok().json()["given"].clone()

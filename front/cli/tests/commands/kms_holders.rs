@@ -61,7 +61,9 @@ fn wrapped_shares_open_the_seal_by_their_holders_alone() {
     // Whoever gives it as it came is told what to do, and nothing is counted.
     caller.run(&["unseal", "alice.wrapped"]).fails(1).says("gabion kms share open --key PRIVATE");
     caller.run(&["recover-admin", "alice.wrapped"]).fails(1).says("gabion kms share open");
-    for (name, left) in [("bob", "1 of 2 shares are there\n"), ("carol", "the seal is open\n")] {
+    for (name, left) in
+        [("bob", "1 of 2 shares are entered\n"), ("carol", "the server is unsealed\n")]
+    {
         let [key, wrapped] = [format!("{name}.pem"), format!("{name}.wrapped")];
         let opened = work.gabion(&["kms", "share", "open", "--key", &key, &wrapped]).ok().text();
         assert!(opened.starts_with("gbs1-") && opened.lines().count() == 1);

@@ -65,7 +65,7 @@ fn the_service_gets_mu_in_place_of_long_files() {
     sign("k", &["--keep-message", "short"]).ok();
     verify("k", &["short"]).ok();
     verify("k", &["--keep-message", "short"]).ok();
-    verify("k", &["--keep-message", "long"]).fails(1).says("is not one of");
+    verify("k", &["--keep-message", "long"]).fails(1).says("is not valid for");
     sign("ed", &["--keep-message", "short"]).fails(2).says("needs an ML-DSA key");
     sign("k", &["--keep-message", "--version", "2", "short"]).fails(1).says("no version 2");
     // mu that was computed elsewhere.

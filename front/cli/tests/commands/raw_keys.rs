@@ -115,7 +115,7 @@ fn a_file_that_is_not_what_the_command_line_says_is_refused() {
         .fails(2)
         .says("signing needs the key of a signature");
     sign("raw", &["--algorithm", "no-such"]).fails(2).says("unknown algorithm `no-such`");
-    sign("raw", &["--algorithm", "DILITHIUM2"]).fails(2).says("is none of ML-DSA-44");
+    sign("raw", &["--algorithm", "DILITHIUM2"]).fails(2).says("is not a key of ML-DSA-44");
     sign("raw", &["--algorithm", "ML-DSA-44", "--passin", "pass:x"])
         .fails(2)
         .says("leave --passin out");

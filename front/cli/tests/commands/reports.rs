@@ -196,7 +196,7 @@ fn doctor_names_the_variable_that_is_the_cause() {
     for (name, mend) in [
         ("TMPDIR", "set TMPDIR"),
         ("GABION_OPENSSL_CONF", "unset GABION_OPENSSL_CONF"),
-        ("GABION_OPENSSL_FIPS_MODE", "set that variable"),
+        ("GABION_OPENSSL_FIPS_MODE", "set the variable"),
     ] {
         let text = doctor(name, "/nonexistent").text();
         assert!(text.contains(&format!("mend it: {mend}")), "{name}: {text}");

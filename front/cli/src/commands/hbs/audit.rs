@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     if reused.is_empty() && problems.is_empty() {
         say!("no index signed two messages; {uses} uses were seen");
     } else if reused.is_empty() && uses > 0 {
-        say!("no index signed two messages in what could be read; {uses} uses were seen");
+        say!("no index signed two messages in the readable part; {uses} uses were seen");
     }
     let indexes: BTreeSet<u64> = reused.iter().map(|reuse| reuse.index).collect();
     verdict(indexes.len(), problems)
@@ -104,7 +104,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
 fn verdict(reused: usize, mut problems: Vec<Failure>) -> Result<u8, Failure> {
     if reused > 0 {
         problems.push(Failure::No(format!(
-            "{reused} indexes signed two messages; whoever has both signatures can forge: replace the key"
+            "{reused} indexes signed two messages, which lets others forge signatures: replace the key"
         )));
     }
     let rank = |problem: &Failure| match problem.exit_code() {
@@ -215,7 +215,7 @@ impl Evidence {
         match &self.key {
             Some(key) if (key.algorithm, &*key.public) != (algorithm, public) => {
                 Err(Failure::Usage(format!(
-                    "{} and {name} are of two keys; expected logs of one",
+                    "{} and {name} belong to different keys; expected logs of one key",
                     key.first
                 )))
             }
@@ -241,8 +241,8 @@ impl Evidence {
             };
             let Some(index) = index else {
                 problems.push(Failure::Usage(format!(
-                    "{name} is no signature of LMS or HSS, no private key of `gabion hbs keygen`, and nothing that \
-                     `gabion hbs log --json` printed; a signature of XMSS is read beside one of these alone"
+                    "{name} is neither an LMS or HSS signature nor a private key of `gabion hbs keygen` nor anything that \
+                     `gabion hbs log --json` printed; an XMSS signature also needs one of these two"
                 )));
                 continue;
             };
@@ -303,7 +303,7 @@ impl Key {
             Ok(()) => Ok(Some(digest(&bytes))),
             Err(Error::BadSignature) => {
                 eprintln!(
-                    "note: {} is not what {} signs, which is compared with signatures alone",
+                    "note: {} is not the message of {}, which is compared only with other signatures",
                     files::shown(path, "-"),
                     files::shown(&signature.path, "-")
                 );

@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     new.check_encoding(&sets)?;
     if next < said {
         return Err(Failure::Usage(format!(
-            "--next {next} was used already: {name} says that {said} comes next"
+            "--next {next} was already used: the next index in {name} is {said}"
         )));
     }
     let most = sets.signatures();
@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let made = GeneratedKey::from_secret(engine, secret, new.threads(), &mut watched())?;
     let made = made.ok_or_else(not_made)?;
     let note = format!(
-        "imported: {sets}, next index {next}, {margin} left out; the original is destroyed, says who imported it"
+        "imported: {sets}, next index {next}, {margin} skipped; the importer confirmed that the original is destroyed"
     );
     new.write(&around, &[made], first, &note)?;
     Ok(0)

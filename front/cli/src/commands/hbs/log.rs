@@ -48,7 +48,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     match history.damage {
         None => Ok(0),
         Some(damage) => {
-            Err(Failure::Refused(format!("{damage}; lines may be missing from what was printed")))
+            Err(Failure::Refused(format!("{damage}; lines may be missing from the output")))
         }
     }
 }

@@ -104,7 +104,7 @@ fn key_file(around: &Environment, key: &Path) -> Result<KeyFile, Failure> {
 fn named_file(option: &str, path: &Path) -> Result<(), Failure> {
     if files::is_dash(path) {
         return Err(Failure::Usage(format!(
-            "{option} is `-`; expected the name of a file, since a key has its state beside it"
+            "{option} is `-`; expected a file name, because the state of a key is stored next to it"
         )));
     }
     Ok(())
@@ -129,7 +129,7 @@ fn message(file: &Path, is_digest: bool) -> Result<Zeroizing<Vec<u8>>, Failure> 
     };
     digest.filter(|digest| is_one(digest.len())).ok_or_else(|| {
         Failure::Usage(format!(
-            "{} holds no digest; expected 24, 28, 32, 48 or 64 bytes, or one line of as many in hexadecimal",
+            "{} does not hold a digest; expected 24, 28, 32, 48 or 64 bytes, or one line of as many in hexadecimal",
             files::shown(file, "standard input")
         ))
     })

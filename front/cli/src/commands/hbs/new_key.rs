@@ -109,7 +109,7 @@ impl NewKeyArgs {
                      others"
                 ),
                 false => format!(
-                    "{shown} exists; a key that signing uses up is never replaced, with --force neither"
+                    "{shown} exists; a stateful key is never replaced, not even with --force"
                 ),
             }));
         }
@@ -120,7 +120,7 @@ impl NewKeyArgs {
         let password = self.passin.as_ref().map(PassIn::password).transpose()?;
         if password.as_ref().is_some_and(|password| password.is_empty()) {
             return Err(Failure::Usage(
-                "--passin gives an empty password, which keeps nobody out; expected one, or the option left out"
+                "--passin gives an empty password, which protects nothing; give a password or omit --passin"
                     .to_owned(),
             ));
         }
@@ -179,7 +179,7 @@ impl NewKey {
         let password = self.password.as_deref().map(Vec::as_slice);
         let begun = ResumableKey::begin(around, key, sets, password, anchors)?;
         if begun.is_resumed() {
-            eprintln!("note: going on with the key that {}.part has", files::shown(key, "-"));
+            eprintln!("note: resuming the key in {}.part", files::shown(key, "-"));
         }
         Ok(begun)
     }
@@ -195,7 +195,7 @@ impl NewKey {
         if begun.is_resumed() {
             let there = self.keys.iter().map(|(key, _)| Paths::new(key).part);
             let there = there.filter(|part| part.symlink_metadata().is_ok()).count();
-            eprintln!("note: going on with the sectors that {there} files have, KEY-N.part");
+            eprintln!("note: resuming the sectors in {there} files, KEY-N.part");
         }
         Ok(begun)
     }
@@ -267,7 +267,7 @@ impl NewKey {
 
 /// Returns the failure for a key generation that ended without a key and without an interruption.
 pub fn not_made() -> Failure {
-    Failure::NotReady("the key was not made".to_owned())
+    Failure::NotReady("the key was not generated".to_owned())
 }
 
 /// Returns a callback that prints the progress to a terminal.

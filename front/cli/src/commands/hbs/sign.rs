@@ -129,7 +129,7 @@ fn places(args: &Args, around: &Environment) -> Result<Vec<Place>, Failure> {
     {
         if several && is_given {
             return Err(Failure::Usage(format!(
-                "{option} is for one FILE; expected one, or the option left out"
+                "{option} needs exactly one FILE; give one FILE or omit {option}"
             )));
         }
     }
@@ -155,7 +155,8 @@ fn out_of(args: &Args, file: &Path) -> Result<PathBuf, Failure> {
     match &args.out {
         Some(out) => Ok(out.clone()),
         None if files::is_standard_input(file) => Err(Failure::Usage(
-            "standard input has no name to put .sig behind; expected --out".to_owned(),
+            "standard input has no name to append .sig to; name the signature file with --out"
+                .to_owned(),
         )),
         None => {
             let mut out = file.as_os_str().to_owned();
@@ -184,7 +185,7 @@ fn print_result(args: &Args, signed: &[Signature]) -> Result<(), Failure> {
     }
     if let Some(last) = signed.last().filter(|last| last.is_low) {
         eprintln!(
-            "warning: {} signatures are left of this key; make the next one while it can still sign for it",
+            "warning: {} signatures are left in this key; generate its successor while this key can still sign for it",
             last.remaining
         );
     }

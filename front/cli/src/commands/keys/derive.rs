@@ -47,7 +47,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let peer = KeyArgs { key: args.peer, algorithm, passin: None, raw: None }.peer_key(engine)?;
     if peer.algorithm() != key.algorithm() {
         return Err(Failure::Usage(format!(
-            "the private key is of {} and the other side's of {}; both must be of one",
+            "the private key is a key of {} and the peer's public key one of {}; both must have the same algorithm",
             key.algorithm(),
             peer.algorithm()
         )));

@@ -138,7 +138,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                         say!("{file}");
                         Ok(())
                     })?;
-                    eprintln!("{} records were moved", done.records);
+                    eprintln!("moved {} records", done.records);
                 }
             }
         }
@@ -201,7 +201,7 @@ fn entry(said: &AuditRecord) -> Result<Entry, Failure> {
     match (record, salt) {
         (Ok(record), Some(salt)) => Ok(Entry { index: said.index, salt, record }),
         (Err(_), _) | (_, None) => {
-            let why = "is none that this program knows; is the service newer?";
+            let why = "has a form that this program does not know; the service may be newer";
             Err(Failure::NotReady(format!("record {} {why}", said.index)))
         }
     }
@@ -220,7 +220,7 @@ fn keys(file: Option<&PathBuf>, client: Option<&Client>) -> Result<(Vec<String>,
             (keys.vkeys, "the service's own word".to_owned())
         }
         (None, None) => {
-            let why = "a folder is verified by keys from elsewhere: --keys FILE, as `gabion kms audit keys` prints them";
+            let why = "a folder is verified with keys from another source: give --keys FILE, the output of `gabion kms audit keys`";
             return Err(Failure::Usage(why.to_owned()));
         }
     };
@@ -228,7 +228,7 @@ fn keys(file: Option<&PathBuf>, client: Option<&Client>) -> Result<(Vec<String>,
     match keys.len() >= 2 {
         true => Ok((keys, whose)),
         false => Err(Failure::Usage(format!(
-            "{whose} has {} keys; expected two lines: Ed25519's and ML-DSA-44's",
+            "{whose} has {} keys; expected two lines, an Ed25519 and an ML-DSA-44 key",
             keys.len()
         ))),
     }
@@ -240,7 +240,7 @@ fn prove(index: u64, file: Option<&PathBuf>, json: bool) -> Result<(), Failure> 
     let proof: Proof = client.get(&format!("/v1/kms/audit/proof?index={index}"))?;
     if proof.index != index || !proof.check(&keys).map_err(refused)? {
         return Err(Failure::No(format!(
-            "what the service sent does not prove that record {index} is in its log"
+            "the service's answer does not prove that record {index} is in its log"
         )));
     }
     match json {

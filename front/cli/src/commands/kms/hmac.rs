@@ -83,6 +83,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             say!("the tag verifies, by {}", verified.by);
             Ok(0)
         }
-        (false, false) => Err(Failure::No(format!("the tag is not one of {}", verified.by))),
+        (false, false) => Err(Failure::No(format!("the tag is not valid for {}", verified.by))),
     }
 }

@@ -69,7 +69,7 @@ pub fn run(json: bool, args: OpenArgs) -> Result<u8, Failure> {
     let key = gabion_kms_server::unwrap_key(&own, of, &wrapped);
     let key = key.map_err(|error| match error.code().as_str() {
         "decrypt_failed" => Failure::No(format!(
-            "{} does not open by this key as {} of {} and {}, form {form}: is it for another key, or of another name, algorithm or form?",
+            "{} does not unwrap with this key as {} of {} and {}, form {form}: check the key, name, algorithm and form",
             files::shown(&args.file, "standard input"), args.name, args.tenant, args.algorithm
         )),
         _ => usage(&error),
@@ -85,7 +85,8 @@ pub fn run(json: bool, args: OpenArgs) -> Result<u8, Failure> {
 
 /// Returns PKCS#8 as PEM. The content is checked: the sender may have wrapped anything.
 fn pem(der: &[u8]) -> Result<Zeroizing<Vec<u8>>, Failure> {
-    let no = |_| Failure::No("what is wrapped is no PKCS#8; --form raw takes any bytes".to_owned());
+    let no =
+        |_| Failure::No("the unwrapped key is not PKCS#8; use --form raw for raw bytes".to_owned());
     let document = SecretDocument::try_from(der).map_err(no)?;
     let text = document.to_pem("PRIVATE KEY", pkcs8::LineEnding::LF).map_err(no)?;
     Ok(Zeroizing::new(text.as_bytes().to_vec()))

@@ -105,9 +105,9 @@ pub fn read_line(path: &Path) -> Result<(u32, String), Failure> {
     let bytes = files::read(path, files::LARGE_MAX)?;
     let refused = |why: &str| {
         let name = files::shown(path, "standard input");
-        Failure::Usage(format!("{name} is {why}; expected a line that `gabion kms` wrote"))
+        Failure::Usage(format!("{name} is {why}; expected a line written by `gabion kms`"))
     };
-    let text = std::str::from_utf8(&bytes).map_err(|_| refused("no text"))?;
+    let text = std::str::from_utf8(&bytes).map_err(|_| refused("not text"))?;
     let VersionedBytes { version, bytes } = text.trim_end().parse().map_err(refused)?;
     Ok((version, encode(&bytes)))
 }
@@ -124,5 +124,5 @@ pub fn decoded(text: &Secret) -> Result<Zeroizing<Vec<u8>>, Failure> {
 }
 
 fn no_base64() -> Failure {
-    Failure::NotReady("the service's answer has what is no base64".to_owned())
+    Failure::NotReady("the service's answer contains invalid base64".to_owned())
 }

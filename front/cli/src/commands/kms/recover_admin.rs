@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             }
         }
     }
-    let how = how.ok_or_else(|| Failure::Usage("there is no share".to_owned()))?;
+    let how = how.ok_or_else(|| Failure::Usage("no share was given".to_owned()))?;
     if how.token.is_some() {
         warn_of_certificate(certificate, how.expires_ms);
     }
@@ -89,8 +89,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             }
             say_overridden(&how)?;
         }
-        (false, None, Some(threshold)) => say!("{} of {threshold} shares are there", how.given),
-        (false, None, None) => say!("no share is there"),
+        (false, None, Some(threshold)) => say!("{} of {threshold} shares are entered", how.given),
+        (false, None, None) => say!("no share is entered"),
     }
     Ok(0)
 }
@@ -104,7 +104,7 @@ fn say_overridden(how: &Recovering) -> Result<(), Failure> {
     say!("policies do not apply to this token until it ends; they are unchanged");
     let permits = how.permits.as_deref().unwrap_or_default();
     if permits.is_empty() {
-        say!("no policy permits anybody to change policies or make tokens");
+        say!("no policy permits a principal to change policies or make tokens");
         return Ok(());
     }
     say!("these policies permit administration; delete those that you do not recognise:");

@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let given: Vec<Zeroizing<String>> =
         shares_of(&lines).map(|line| Zeroizing::new(line.to_owned())).collect();
     if given.is_empty() {
-        return Err(Failure::Usage("there is no share".to_owned()));
+        return Err(Failure::Usage("no share was given".to_owned()));
     }
     let initial = SealSetup {
         shares: args.shares,

@@ -75,7 +75,7 @@ pub fn unseal(args: UnsealArgs) -> Result<u8, Failure> {
             }
         }
     }
-    let how = how.ok_or_else(|| Failure::Usage("there is no share".to_owned()))?;
+    let how = how.ok_or_else(|| Failure::Usage("no share was given".to_owned()))?;
     tell(args.json, &how)?;
     Ok(0)
 }
@@ -92,9 +92,9 @@ fn tell(as_json: bool, how: &Sealing) -> Result<(), Failure> {
     }
     match (as_json, how.sealed, how.threshold) {
         (true, _, _) => say_json(how)?,
-        (false, false, _) => say!("the seal is open"),
-        (false, true, Some(threshold)) => say!("{} of {threshold} shares are there", how.given),
-        (false, true, None) => say!("the seal is closed"),
+        (false, false, _) => say!("the server is unsealed"),
+        (false, true, Some(threshold)) => say!("{} of {threshold} shares are entered", how.given),
+        (false, true, None) => say!("the server is sealed"),
     }
     Ok(())
 }
@@ -102,7 +102,7 @@ fn tell(as_json: bool, how: &Sealing) -> Result<(), Failure> {
 /// Returns the bytes as text, without the final line break.
 pub fn text(bytes: &[u8]) -> Result<Zeroizing<String>, Failure> {
     let text = std::str::from_utf8(bytes);
-    let text = text.map_err(|_| Failure::Usage("that is no text".to_owned()))?;
+    let text = text.map_err(|_| Failure::Usage("the input is not text".to_owned()))?;
     Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
 

@@ -107,8 +107,9 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         return Ok(0);
     }
     let signature = if is_jws { decode_url } else { decode }(&signed.signature);
-    let signature = signature
-        .ok_or_else(|| Failure::NotReady("the service's signature is no base64".to_owned()))?;
+    let signature = signature.ok_or_else(|| {
+        Failure::NotReady("the service's signature is not valid base64".to_owned())
+    })?;
     files::commit([Output::prepare(place, &signature, Access::Public, existing)?])?;
     Ok(0)
 }

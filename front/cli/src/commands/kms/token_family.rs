@@ -53,7 +53,7 @@ pub fn revoke_family(client: &Client, id: String, json: bool) -> Result<(), Fail
     }
     if first > 0 {
         eprintln!(
-            "warning: the records before {first} are in the archive of the audit log; tokens that were made there were not looked for"
+            "warning: the records before {first} are in the archive of the audit log; tokens created in those records were not revoked"
         );
     }
     Ok(())

@@ -210,7 +210,7 @@ fn wrapped_here(
     key_material: &KeyMaterial,
 ) -> Result<KeyMaterial, Failure> {
     if args.name.contains('/') {
-        let why = "what is wrapped says the key's name; give that instead of its id";
+        let why = "a wrapped key contains the key's name; give the name instead of the id";
         return Err(Failure::Usage(why.to_owned()));
     }
     let service = client.wrapping_key("x-wing")?.public_key;

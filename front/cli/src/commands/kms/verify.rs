@@ -109,6 +109,6 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             say!("the signature verifies, by {}", verified.by);
             Ok(0)
         }
-        false => Err(Failure::No(format!("the signature is not one of {}", verified.by))),
+        false => Err(Failure::No(format!("the signature is not valid for {}", verified.by))),
     }
 }

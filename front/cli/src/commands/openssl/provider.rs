@@ -142,7 +142,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
                 eprintln!("already up to date");
             }
             say!("{}", place.display());
-            eprintln!("`gabion provider config` prints what its configuration needs");
+            eprintln!("`gabion provider config` prints the lines for its configuration file");
         }
         Action::Enable(enable) => {
             let outcome = system_config::enable(&enable.edit.request(), enable.module.as_deref())?;

@@ -268,7 +268,7 @@ fn a_probe_of_no_server_says_so() {
     let closed = listener.local_addr().unwrap().to_string();
     drop(listener);
     let (code, report) = place.probe(&closed, &[]);
-    assert!(code == Some(1) && says(&report, "nobody answers at"), "{report}");
+    assert!(code == Some(1) && says(&report, "no answer at"), "{report}");
     // One that hangs up at every hello.
     let address = box_before(&closed, false, |_| false);
     let (code, report) = place.probe(&address, &[]);

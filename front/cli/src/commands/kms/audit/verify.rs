@@ -66,7 +66,7 @@ pub fn run(args: &Args, as_json: bool) -> Result<(), Failure> {
         say!("  unsigned  {} records behind the checkpoint", records - signed);
     }
     if archived > 0 {
-        say!("  archived  {archived} records were not looked at, only their hashes");
+        say!("  archived  {archived} records were not read, only their hashes");
     }
     Ok(())
 }
@@ -106,12 +106,14 @@ fn of_service(client: &Client, keys: &[String]) -> Result<VerifiedLog, Failure> 
     match recount.is(&checkpoint) {
         true => Ok(VerifiedLog { records: checkpoint.size, checkpoint, archived }),
         false => {
-            let why = "the records that the service gives are others than its checkpoint tells of";
+            let why = "the records that the service returned do not match its checkpoint";
             Err(Failure::No(why.to_owned()))
         }
     }
 }
 
 fn missing(index: u64) -> Failure {
-    Failure::No(format!("the service's checkpoint tells of record {index}, which it does not give"))
+    Failure::No(format!(
+        "the service's checkpoint includes record {index}, which the service did not return"
+    ))
 }

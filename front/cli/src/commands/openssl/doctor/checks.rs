@@ -29,7 +29,7 @@ const REPAIR: &str = "gabion bundle build --repair";
 fn repair(settings: &Settings) -> String {
     match overridden(settings) {
         Some(name) => {
-            format!("unset {name}, or name a file there that does what the bundle's own does")
+            format!("unset {name}, or set it to a file that is equivalent to the bundle's")
         }
         None => REPAIR.to_owned(),
     }
@@ -88,7 +88,7 @@ pub fn all(gpus: &Gpus) -> Report {
             report.checks.push(
                 match std::env::var_os("HOME").is_some_and(|home| !home.is_empty()) {
                     // The error names the variable and its valid values.
-                    true => check.mended_by("set that variable as it says, or unset it"),
+                    true => check.mended_by("set the variable to one of these values, or unset it"),
                     false => check.mended_by(&format!("set HOME, or {PREFIX}")),
                 },
             );
@@ -304,7 +304,7 @@ fn gabion_provider(settings: &Settings) -> Check {
     };
     let Some(version) = active else {
         let detail = format!(
-            "{} is there, but OpenSSL does not load it by {}",
+            "{} exists, but OpenSSL does not load it through {}",
             module.display(),
             settings.conf(FipsMode::Off).display()
         );

@@ -39,7 +39,7 @@ impl Gpus {
         for (report, kept) in measured {
             if let (Err(cause), Some(file)) = (kept, &report.file) {
                 let file = crate::files::shown(file, "-");
-                let what = format!("cannot keep what was measured in {file}: {cause}");
+                let what = format!("cannot save the measurements in {file}: {cause}");
                 return Err(Failure::NotReady(what));
             }
             reports.push(report);

@@ -161,8 +161,11 @@ impl Question {
     /// # Errors
     /// [`Failure::Usage`] if it is malformed.
     pub fn new(target: &str, ca: Option<PathBuf>, seconds: u64) -> Result<Question, Failure> {
-        let wrong =
-            || Failure::Usage(format!("`{target}` is no HOST:PORT, such as example.com:443"));
+        let wrong = || {
+            Failure::Usage(format!(
+                "invalid address `{target}`: expected HOST:PORT, such as example.com:443"
+            ))
+        };
         let (host, port) = target.rsplit_once(':').ok_or_else(wrong)?;
         let has_brackets = host.starts_with('[');
         let bare = host.strip_prefix('[').map_or(Some(host), |host| host.strip_suffix(']'));
@@ -176,7 +179,7 @@ impl Question {
         }
         let target = if is_ipv6 { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         if let Some(file) = ca.as_deref().filter(|file| !file.is_file()) {
-            return Err(Failure::Usage(format!("--ca {} is no file", file.display())));
+            return Err(Failure::Usage(format!("--ca {} is not a file", file.display())));
         }
         let limit = Duration::from_secs(seconds);
         Ok(Question { target, host: host.to_owned(), ca, starttls: None, limit })
@@ -216,7 +219,7 @@ pub fn ask(settings: &Settings, question: &Question) -> Result<Report, Failure> 
         ..Report::default()
     };
     if let Err(cause) = reach(question) {
-        report.problems.push(format!("nobody answers at {}: {cause}", question.target));
+        report.problems.push(format!("no answer at {}: {cause}", question.target));
         return Ok(report);
     }
     for hello in HELLOS {
@@ -322,7 +325,7 @@ fn reason(said: &CommandOutput) -> String {
     let of_queue = line.and_then(|line| line.split(":error:").nth(1)?.split(':').nth(3));
     let words = messages(&said.err).last();
     let words = of_queue.filter(|words| !words.is_empty()).or(words);
-    words.unwrap_or("the connection ended without a word").to_owned()
+    words.unwrap_or("the connection was closed without an error message").to_owned()
 }
 
 fn find<'a>(said: &'a str, prefix: &str) -> Option<&'a str> {
