@@ -4,8 +4,8 @@
 //!   version 3.5.7 ──line 3.5──> corrected in 3.5.8, 3.5.9 .. ──> what concerns it
 //! ```
 //!
-//! The table is compiled in: a program tells what was known when it was made, and its date. It is
-//! never fetched, so that no answer of a network decides what a build says.
+//! The table is compiled in, with the date on which it was written. It is never fetched, so that no
+//! network response can change what a build reports.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,18 +21,18 @@ struct Table {
     advisories: Vec<Advisory>,
 }
 
-/// A line of releases, such as 3.5.
+/// A release line, such as 3.5.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Line {
     /// Major and minor number.
     pub line: String,
     /// Its newest release when the table was written.
     pub newest: String,
-    /// The day on which OpenSSL ends it, `YYYY-MM-DD`.
+    /// The end of support by OpenSSL, `YYYY-MM-DD`.
     pub ends: String,
 }
 
-/// How bad OpenSSL finds it.
+/// The severity of an advisory, as rated by OpenSSL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Severity {
     /// `Low`.
@@ -50,27 +50,27 @@ pub enum Severity {
 pub struct Advisory {
     /// `CVE-2026-45447`.
     pub id: String,
-    /// OpenSSL's word for how bad it is.
+    /// The severity rated by OpenSSL.
     pub severity: Severity,
     /// When it was published.
     pub date: String,
-    /// What it is, in a line.
+    /// A one-line title.
     pub title: String,
-    /// Of each line that it concerns the first release without it.
+    /// For each affected line, the first release with the correction.
     fixed: std::collections::BTreeMap<String, String>,
-    /// The lines whose FIPS module it concerns.
+    /// The lines whose FIPS module is affected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     fips: Vec<String>,
 }
 
-/// The advisories that concern one version.
+/// The advisories that affect one version.
 #[derive(Debug, Clone, Serialize)]
 pub struct VersionAdvisories {
     /// When the table was written.
     pub read: String,
-    /// The version's line; none when the table says nothing of it.
+    /// The line of the version; `None` if the table does not contain it.
     pub line: Option<Line>,
-    /// What concerns the version, the worst first.
+    /// The advisories that affect the version, most severe first.
     pub advisories: Vec<Advisory>,
 }
 
@@ -81,20 +81,21 @@ impl Advisory {
     }
 }
 
-/// What is known of an OpenSSL version.
+/// Returns the known advisories for an OpenSSL version.
 #[must_use]
 pub fn of(version: &str) -> VersionAdvisories {
     known(version, |_, _| true)
 }
 
-/// What of that concerns a FIPS module of this version.
+/// Returns the known advisories for a FIPS module of this version.
 #[must_use]
 pub fn of_module(version: &str) -> VersionAdvisories {
     known(version, |advisory, line| advisory.fips.iter().any(|fips| fips == line))
 }
 
 fn known(version: &str, wanted: impl Fn(&Advisory, &str) -> bool) -> VersionAdvisories {
-    // A unit test reads the file; an unreadable one would know nothing, and say so by `line`.
+    // A unit test parses the file; if it were unreadable, nothing would be known and `line` would
+    // be `None`.
     let Ok(table) = serde_json::from_str::<Table>(ADVISORIES_JSON) else {
         return VersionAdvisories { read: "never".to_string(), line: None, advisories: Vec::new() };
     };
@@ -109,7 +110,7 @@ fn known(version: &str, wanted: impl Fn(&Advisory, &str) -> bool) -> VersionAdvi
     VersionAdvisories { read: table.read, line, advisories }
 }
 
-/// `3.5` of `3.5.7`.
+/// Returns the line of a version: `3.5` for `3.5.7`.
 #[must_use]
 pub fn line_of(version: &str) -> Option<String> {
     match version_numbers(version)[..] {
@@ -119,7 +120,8 @@ pub fn line_of(version: &str) -> Option<String> {
 }
 
 impl VersionAdvisories {
-    /// `1 High (CVE-2026-84782), 3 Moderate, 20 Low`: every one that is High or worse by name.
+    /// Summarizes the advisories, naming those rated High or Critical: `1 High (CVE-2026-84782), 3
+    /// Moderate, 20 Low`.
     #[must_use]
     pub fn summary(&self) -> String {
         let of = |severity| self.advisories.iter().filter(move |a| a.severity == severity);
@@ -155,7 +157,7 @@ mod tests {
             assert!(advisory.date <= table.read, "{advisory:?}");
             for (line, fixed) in &advisory.fixed {
                 assert_eq!(line_of(fixed).as_ref(), Some(line), "{advisory:?}");
-                // What is corrected in none of the releases that are known is no correction.
+                // A correction that no known release contains does not count.
                 let newest = table.lines.iter().find(|known| known.line == *line).unwrap();
                 assert!(version_numbers(fixed) <= version_numbers(&newest.newest), "{advisory:?}");
             }
@@ -175,7 +177,7 @@ mod tests {
         for newest in ["3.5.9", "3.6.5", "4.0.3"] {
             assert_eq!(ids(newest), Vec::<String>::new());
         }
-        // Of a line alone: 3.5 never had it.
+        // Only the 3.6 line is affected: 3.5 never was.
         assert!(ids("3.6.2").contains(&"CVE-2026-35188".to_string()));
         assert!(!ids("3.5.6").contains(&"CVE-2026-35188".to_string()));
         assert!(of("3.5.7").summary().starts_with("1 High (CVE-2026-84782), 3 Moderate, "));

@@ -1,4 +1,4 @@
-//! The environment in which a command finds the bundle.
+//! The environment variables through which a command uses the bundle.
 //!
 //! | variable | meaning |
 //! |---|---|
@@ -18,15 +18,15 @@ use serde::{Deserialize, Serialize};
 use crate::bundle::Layout;
 use crate::{Error, Result, trust};
 
-/// How much a command depends on the FIPS provider.
+/// The dependence of a command on the FIPS provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FipsMode {
     /// Nothing is checked.
     Off,
-    /// The FIPS provider is tried; what is missing is a warning.
+    /// The FIPS provider is checked; problems are warnings.
     Ready,
-    /// No command starts unless the FIPS provider serves what is needed.
+    /// No command starts unless the FIPS provider serves all required algorithms.
     Only,
 }
 
@@ -40,18 +40,18 @@ impl fmt::Display for FipsMode {
     }
 }
 
-/// What the `GABION_OPENSSL_*` variables say.
+/// The settings in the `GABION_OPENSSL_*` variables.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The FIPS mode.
     pub mode: FipsMode,
-    /// True when the guard is to be bypassed.
+    /// Whether the guard is bypassed.
     pub skip_guard: bool,
     /// The bundle.
     pub layout: Layout,
-    /// Replaces the bundle's module folder.
+    /// Overrides the bundle's module folder.
     pub modules_override: Option<PathBuf>,
-    /// Replaces the configuration file that the mode selects.
+    /// Overrides the configuration file that the mode selects.
     pub conf_override: Option<PathBuf>,
 }
 
@@ -59,17 +59,17 @@ impl Settings {
     /// Reads the variables of this process.
     ///
     /// # Errors
-    /// [`Error::NotReady`] when a variable has a value that means nothing; a mode that was
-    /// mistyped must not pass for `off`.
+    /// [`Error::NotReady`] if a variable has an invalid value; a mistyped mode must not count as
+    /// `off`.
     pub fn from_process() -> Result<Self> {
         Settings::from_lookup(|name| std::env::var_os(name))
     }
 
-    /// As [`Settings::from_process`], with the variables from `lookup`. An empty value of the mode or
-    /// the guard counts as unset; an empty path is an error, since it names nothing.
+    /// Reads the variables from `lookup`. An empty mode or guard counts as unset; an empty path is
+    /// an error.
     ///
     /// # Errors
-    /// As [`Settings::from_process`].
+    /// As for [`Settings::from_process`].
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         let value = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let mode_name = "GABION_OPENSSL_FIPS_MODE";
@@ -91,7 +91,7 @@ impl Settings {
             Some(prefix) => Layout::at(prefix),
             None => Layout::newest_finished()?,
         };
-        // HOME may hold what no list of folders can, too.
+        // HOME, too, may contain characters that path lists cannot.
         layout.check_prefix().map_err(|error| Error::NotReady(error.to_string()))?;
         Ok(Settings {
             mode,
@@ -102,13 +102,13 @@ impl Settings {
         })
     }
 
-    /// The folder that OPENSSL_MODULES is set to.
+    /// Returns the value of OPENSSL_MODULES.
     #[must_use]
     pub fn modules(&self) -> PathBuf {
         self.modules_override.clone().unwrap_or_else(|| self.layout.modules())
     }
 
-    /// The file that OPENSSL_CONF is set to in `mode`.
+    /// Returns the value of OPENSSL_CONF in `mode`.
     #[must_use]
     pub fn conf(&self, mode: FipsMode) -> PathBuf {
         match (&self.conf_override, mode) {
@@ -118,8 +118,8 @@ impl Settings {
         }
     }
 
-    /// The variables of a command's environment in `mode`; PATH and LD_LIBRARY_PATH extend those
-    /// of this process.
+    /// Returns the environment variables of a command in `mode`. PATH and LD_LIBRARY_PATH extend
+    /// those of this process.
     #[must_use]
     pub fn variables(&self, mode: FipsMode) -> Vec<(&'static str, OsString)> {
         let extended = |name: &str, first: PathBuf| put_first(first, std::env::var_os(name));
@@ -131,11 +131,11 @@ impl Settings {
         ]
     }
 
-    /// Refuses when there is no bundle to run anything in, when a path that was named is not what it
-    /// should be, and when somebody else may change what would run.
+    /// Fails if there is no bundle, if a path in a variable is invalid, or if another user could
+    /// change what would run.
     ///
     /// # Errors
-    /// [`Error::NotReady`], with what mends it.
+    /// [`Error::NotReady`], with the fix.
     pub fn require_bundle(&self) -> Result<()> {
         if !self.layout.openssl().is_file() {
             return Err(Error::NotReady(format!(
@@ -159,7 +159,7 @@ const PREFIX: &str = "GABION_OPENSSL_PREFIX";
 const MODULES: &str = "GABION_OPENSSL_MODULES";
 const CONF: &str = "GABION_OPENSSL_CONF";
 
-/// A path that a variable names, as a full one: a command may change its folder.
+/// Returns the path in a variable as a full path, since the command may change its folder.
 fn full_path(lookup: impl Fn(&str) -> Option<OsString>, name: &str) -> Result<Option<PathBuf>> {
     match lookup(name) {
         None => Ok(None),
@@ -172,15 +172,15 @@ fn full_path(lookup: impl Fn(&str) -> Option<OsString>, name: &str) -> Result<Op
     }
 }
 
-/// OpenSSL starts without a word, and without Gabion or the FIPS provider, when the file that
-/// OPENSSL_CONF names cannot be read.
+/// Checks the configuration file. If OPENSSL_CONF cannot be read, OpenSSL silently starts without
+/// Gabion and the FIPS provider.
 fn check_conf(conf: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt;
 
     let Ok(data) = std::fs::metadata(conf) else {
         return Err(missing_path_error(CONF, conf, "a configuration file"));
     };
-    // /dev/null, the usual name of no configuration.
+    // /dev/null is the common way to select no configuration.
     if data.file_type().is_char_device() {
         return Ok(());
     }
@@ -206,7 +206,7 @@ fn value_error(name: &str, value: &OsStr, expected: &str) -> Error {
     ))
 }
 
-/// `first:rest`, without empty elements, which would mean the current folder.
+/// Returns `first:rest` without empty elements, which would mean the current folder.
 fn put_first(first: PathBuf, rest: Option<OsString>) -> OsString {
     let mut list = first.into_os_string();
     let rest = rest.unwrap_or_default();

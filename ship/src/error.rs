@@ -1,60 +1,60 @@
-//! What can go wrong around OpenSSL, in words for the person at the keyboard.
+//! Errors of the bundle, its environment and the installation of the module.
 
 use std::path::{Path, PathBuf};
 
-/// The result of a `ship` call.
+/// The result type of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// A failure of the bundle, its environment or the module's installation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A request that cannot be carried out as written: an option or a variable is wrong.
+    /// An invalid option or variable.
     #[error("{0}")]
     Request(String),
 
-    /// Bytes are not the pinned ones, or something is damaged.
+    /// Data that differs from its pinned hash, or is damaged.
     #[error("{0}")]
     Integrity(String),
 
-    /// The machine or the bundle lacks something that is needed.
+    /// The machine or the bundle lacks a requirement.
     #[error("{0}")]
     NotReady(String),
 
-    /// OpenSSL was tried and does not do what it should.
+    /// OpenSSL was tested and does not work as required.
     #[error("{0}")]
     CheckFailed(String),
 
-    /// A program that was started failed, or could not be started.
+    /// A program could not be started, or failed.
     #[error("{0}")]
     Program(String),
 
     /// A file could not be read or written.
     #[error("{what} {}: {}", path.display(), with_causes(cause))]
     Io {
-        /// What was tried, for example "cannot read".
+        /// The failed action, for example "cannot read".
         what: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         cause: std::io::Error,
     },
 }
 
 impl Error {
-    /// An [`Error::Io`] about `path`.
+    /// Returns an [`Error::Io`] about `path`.
     pub(crate) fn io(what: &'static str, path: &Path, cause: std::io::Error) -> Self {
         Error::Io { what, path: path.to_path_buf(), cause }
     }
 
-    /// True when the command line is at fault rather than the machine (exit code 2, not 3).
+    /// Returns whether the command line is at fault, and not the machine (exit code 2, not 3).
     #[must_use]
     pub fn is_request(&self) -> bool {
         matches!(self, Error::Request(_))
     }
 }
 
-/// An error and what caused it, since unpacking an archive wraps the system's reason in its own.
+/// Formats an error and its causes: unpacking an archive wraps the system's error.
 fn with_causes(error: &std::io::Error) -> String {
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(error);

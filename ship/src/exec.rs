@@ -1,4 +1,4 @@
-//! A command in the bundle's environment, and the guard before it.
+//! Runs a command in the bundle's environment, after the guard has checked it.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -9,21 +9,21 @@ use std::process::Command;
 use crate::environment::{FipsMode, Settings};
 use crate::{Error, Result, preflight, program};
 
-/// Why a command did not start.
+/// The reason why a command did not start.
 #[derive(Debug)]
 pub enum ExecFailure {
-    /// It was refused.
+    /// The guard refused it.
     Refused(Error),
-    /// There is no such command (127 in a shell).
+    /// The command does not exist (127 in a shell).
     NotFound(String),
-    /// It cannot be executed (126 in a shell).
+    /// The command cannot be executed (126 in a shell).
     NotExecutable(String),
 }
 
-/// Replaces this process by `program` in the bundle's environment, after the guard.
+/// Replaces this process by `program` in the bundle's environment, after running the guard.
 ///
 /// # Errors
-/// Returns only when the command was not started.
+/// Returns only if the command could not be started.
 pub fn exec(
     settings: &Settings,
     program: &OsStr,
@@ -44,10 +44,10 @@ pub fn exec(
     })
 }
 
-/// Checks the FIPS provider as far as the mode asks. Warnings go to stderr.
+/// Checks the FIPS provider as the mode requires, and prints warnings to stderr.
 ///
 /// # Errors
-/// [`Error::NotReady`] in mode `only` when the FIPS provider does not serve what is needed.
+/// [`Error::NotReady`] in mode `only` if the FIPS provider does not serve all required algorithms.
 pub fn guard(settings: &Settings) -> Result<()> {
     if settings.mode == FipsMode::Off {
         return Ok(());
@@ -78,11 +78,12 @@ pub fn guard(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Looks at the program itself, as far as the mode asks: what the guard checked is of use to one that
-/// loads the bundle's libcrypto. Warnings go to stderr.
+/// Checks the program as the mode requires, and prints warnings to stderr. The checks of [`guard`]
+/// apply only to programs that load the bundle's libcrypto.
 ///
 /// # Errors
-/// [`Error::NotReady`] in mode `only` when it would load another one, or see none of the environment.
+/// [`Error::NotReady`] in mode `only` if the program would load another libcrypto or ignore the
+/// environment.
 fn guard_program(
     settings: &Settings,
     program: &OsStr,

@@ -1,4 +1,5 @@
-//! What Gabion ships around OpenSSL: the bundle, its environment, the checks, the module's place.
+//! The OpenSSL bundle, its environment and checks, and the installation of Gabion's provider
+//! module.
 //!
 //! ```text
 //!   pins ──> bundle::fetch ──> bundle::build  ──> PREFIX/{bin,lib,ssl}, gabion-bundle.json
@@ -9,8 +10,8 @@
 //!   system_config ──> gabion.so into the configuration of every program of the host, and out again
 //! ```
 //!
-//! Nothing here links OpenSSL: every question is put to its `openssl` command, in the environment
-//! that a user's program would get.
+//! Nothing here links OpenSSL: it is inspected only through its `openssl` command, in the
+//! environment that a user's program would have.
 
 #![forbid(unsafe_code)]
 
@@ -33,10 +34,10 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-/// SHA-256 of a file's bytes, as 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 of a file as 64 lower-case hexadecimal digits.
 ///
 /// # Errors
-/// [`Error::Io`] when the file cannot be read.
+/// [`Error::Io`] if the file cannot be read.
 pub fn sha256_file(path: &Path) -> Result<String> {
     let mut file =
         std::fs::File::open(path).map_err(|cause| Error::io("cannot read", path, cause))?;
@@ -45,7 +46,7 @@ pub fn sha256_file(path: &Path) -> Result<String> {
     Ok(hex(&hash.0.finalize()))
 }
 
-/// A hash that a file is copied into.
+/// A hash as the destination of a copy.
 struct Hash(Sha256);
 
 impl std::io::Write for Hash {
@@ -59,7 +60,7 @@ impl std::io::Write for Hash {
     }
 }
 
-/// SHA-256 of bytes, in the same form.
+/// Returns the SHA-256 of bytes as 64 lower-case hexadecimal digits.
 pub(crate) fn sha256_text(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -68,13 +69,14 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Replaces `path` by `content` in one step: a sibling temporary file, then a rename.
+/// Replaces the content of `path` atomically: writes a temporary file in the same folder and
+/// renames it.
 ///
-/// A reader sees the old content or the new one, never a part. Does nothing, and returns `false`,
-/// when the file already holds `content`.
+/// A reader sees either the old or the new content. Returns `false` without writing if the file
+/// already has this content.
 ///
 /// # Errors
-/// [`Error::Io`] when the folder is not writable; the old file is then untouched.
+/// [`Error::Io`] if the folder is not writable; the old file is then unchanged.
 pub(crate) fn replace_file(path: &Path, content: &[u8], mode: u32) -> Result<bool> {
     use std::io::Write;
     use std::os::unix::fs::PermissionsExt;

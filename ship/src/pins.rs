@@ -1,4 +1,4 @@
-//! Which OpenSSL sources are known: versions and SHA-256 values, from `ship/openssl/pins.json`.
+//! The known OpenSSL sources: versions and SHA-256 values, from `ship/openssl/pins.json`.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,19 +26,19 @@ pub struct Pin {
     /// SHA-256 of the upstream `openssl-<version>.tar.gz`, lower-case hexadecimal. Debian's
     /// `openssl_<version>.orig.tar.gz` is the same file.
     pub tarball_sha256: String,
-    /// Whether Debian's archive has had it.
+    /// Whether Debian's archive has had this version.
     #[serde(default)]
     pub debian: bool,
-    /// The package that carries it, where there is one.
+    /// The package that contains it, if there is one.
     pub package: Option<Package>,
 }
 
-/// The whole of `pins.json`.
+/// The content of `pins.json`.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Pins {
-    /// The line whose newest version is built when none is named.
+    /// The default line, whose newest version is built unless another is requested.
     pub line: String,
-    /// Versions of that line, the newest first: the first that can be reached is taken.
+    /// The versions of that line, newest first; the first available one is used.
     pub usual: Vec<String>,
     /// Every known version.
     pub versions: Vec<Pin>,
@@ -50,29 +50,29 @@ struct CertifiedModules {
     versions: Vec<ModuleVersion>,
 }
 
-/// What is known of a version of the FIPS provider at the validation program.
+/// The validation status of a FIPS provider version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleVersion {
     /// Its version.
     pub version: String,
-    /// Its certificate, or how far it has come.
+    /// Its certificate, or the progress of its validation.
     pub status: String,
 }
 
-/// Reads the pins that were compiled in.
+/// Returns the compiled-in pins.
 ///
 /// # Errors
-/// [`Error::Integrity`] when the compiled-in file is not valid; a unit test rules that out.
+/// [`Error::Integrity`] if the compiled-in file is invalid; a unit test rules that out.
 pub fn pins() -> Result<Pins> {
     serde_json::from_str(PINS_JSON)
         .map_err(|cause| Error::Integrity(format!("ship/openssl/pins.json: {cause}")))
 }
 
 impl Pins {
-    /// The pin of `version`.
+    /// Returns the pin of `version`.
     ///
     /// # Errors
-    /// [`Error::Request`], naming the pinned versions, when there is none.
+    /// [`Error::Request`], naming the pinned versions, if it is not pinned.
     pub fn find(&self, version: &str) -> Result<&Pin> {
         self.versions.iter().find(|pin| pin.version == version).ok_or_else(|| {
             Error::Request(format!(
@@ -83,19 +83,19 @@ impl Pins {
         })
     }
 
-    /// The version that is wanted when none is named.
+    /// Returns the default version.
     #[must_use]
     pub fn newest(&self) -> &str {
         self.usual.first().map_or("", String::as_str)
     }
 
-    /// The pinned versions, as a list for a message.
+    /// Returns the pinned versions as a list for messages.
     #[must_use]
     pub fn known(&self) -> String {
         self.versions.iter().map(|pin| pin.version.as_str()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The version whose package or tarball has this SHA-256, if one does.
+    /// Returns the version whose package or tarball has this SHA-256.
     #[must_use]
     pub fn version_of(&self, sha256: &str) -> Option<&str> {
         let has = |pin: &&Pin| {
@@ -106,15 +106,15 @@ impl Pins {
     }
 }
 
-/// True when a validated-module certificate covers the FIPS module with this SHA-256.
+/// Returns whether a validation certificate covers the FIPS module with this SHA-256.
 #[must_use]
 pub fn is_certified_module(sha256: &str) -> bool {
-    // An unreadable list certifies nothing, which is the safe answer.
+    // An unreadable list certifies nothing, which is safe.
     certified()
         .is_some_and(|list| list.modules.iter().any(|known| known.eq_ignore_ascii_case(sha256)))
 }
 
-/// What is known of this version of the FIPS provider at the validation program; none when nothing is.
+/// Returns the validation status of a FIPS provider version, or `None` if it is unknown.
 #[must_use]
 pub fn module_version(version: &str) -> Option<ModuleVersion> {
     certified()?.versions.into_iter().find(|known| known.version == version)
@@ -124,7 +124,7 @@ fn certified() -> Option<CertifiedModules> {
     serde_json::from_str(CERTIFIED_JSON).ok()
 }
 
-/// Compares dotted version numbers by their numeric parts, so that 3.10 is newer than 3.9.
+/// Returns the numeric parts of a version, which sort 3.10 after 3.9.
 #[must_use]
 pub fn version_numbers(version: &str) -> Vec<u32> {
     version.split(['.', '-', '+']).map_while(|part| part.parse().ok()).collect()
@@ -154,7 +154,7 @@ mod tests {
         }
     }
 
-    /// A version that is known and not pinned would be wanted by nobody.
+    /// A known version that is not pinned could not be built.
     #[test]
     fn the_newest_of_every_line_is_pinned() {
         let pins = pins().unwrap();

@@ -1,4 +1,4 @@
-//! Which OpenSSL a program would use, as far as its file says before it starts.
+//! Determines which OpenSSL a program would use, from its file, before it starts.
 //!
 //! ```text
 //!   script ──#!──> program ──loader's list──> the bundle's libcrypto   fine
@@ -7,8 +7,8 @@
 //!                     └─ setuid, capabilities: the loader ignores the environment   against
 //! ```
 //!
-//! What a program opens later by itself (an interpreter's module), or starts, is not seen here:
-//! `gabion preflight --pid` looks at a process that runs.
+//! Libraries that a program opens later (such as modules of an interpreter) and its child processes
+//! are not covered: use `gabion preflight --pid` on the running process.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -20,22 +20,22 @@ use std::process::{Command, Stdio};
 use crate::bundle::Layout;
 use crate::trust;
 
-/// The system's dynamic loaders, which list what a program would load without running it.
+/// The dynamic loaders of the system, which list a program's libraries without running it.
 const LOADERS: [&str; 2] = ["/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1"];
-/// How many scripts may interpret one another.
+/// Maximum number of nested script interpreters.
 const SCRIPTS_MAX: usize = 4;
 const ELF: &[u8] = b"\x7fELF";
 
-/// What [`look`] found, one sentence each.
+/// The findings of [`look`], one sentence each.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
-    /// The program would run outside of what was checked.
+    /// The program would run code that was not checked.
     pub(crate) against: Vec<String>,
-    /// It may, and its file cannot tell.
+    /// The program may run code that was not checked, but its file does not show it.
     pub(crate) unseen: Vec<String>,
 }
 
-/// Looks at the program that `exec` would start with these variables.
+/// Inspects the program that `exec` would start with these variables.
 pub(crate) fn look(name: &OsStr, layout: &Layout, variables: &[(&str, OsString)]) -> Findings {
     let path = variables.iter().find(|(name, _)| *name == "PATH").map(|(_, path)| path);
     let path = path.cloned().unwrap_or_default();
@@ -70,7 +70,7 @@ pub(crate) fn look(name: &OsStr, layout: &Layout, variables: &[(&str, OsString)]
     findings
 }
 
-/// The program that a command's name starts.
+/// Returns the program that a command name refers to.
 fn find(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return Some(PathBuf::from(name));
@@ -78,7 +78,8 @@ fn find(name: &OsStr, path: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
-/// The ELF program that runs, which of a script is its interpreter; none of what is neither.
+/// Returns the ELF program that would run; for a script, its interpreter. Returns `None` for other
+/// files.
 fn interpreter_of(mut program: PathBuf, path: &OsStr) -> Option<PathBuf> {
     for _ in 0..SCRIPTS_MAX {
         let mut head = Vec::new();
@@ -100,20 +101,21 @@ fn interpreter_of(mut program: PathBuf, path: &OsStr) -> Option<PathBuf> {
     None
 }
 
-/// Whether the kernel would start it in secure mode, in which the loader and libcrypto ignore variables.
+/// Returns whether the kernel would start it in secure mode, in which the loader and libcrypto
+/// ignore variables.
 fn ignores_environment(program: &Path) -> bool {
     let Ok(data) = std::fs::metadata(program) else { return false };
     let sets = |bit, owner, ours| data.mode() & bit != 0 && owner != ours;
     if sets(0o4000, data.uid(), trust::user()) || sets(0o2000, data.gid(), trust::group()) {
         return true;
     }
-    // Of root's capabilities none are gained.
+    // Root does not gain capabilities.
     let mut value = [0; 64];
     trust::user() != 0
         && rustix::fs::getxattr(program, "security.capability", &mut value).is_ok_and(|n| n > 0)
 }
 
-/// The libcrypto and libssl that the loader would give it.
+/// Returns the libcrypto and libssl that the loader would load.
 fn loaded(program: &Path, variables: &[(&str, OsString)]) -> Vec<PathBuf> {
     let Some(loader) = LOADERS.iter().find(|loader| Path::new(loader).is_file()) else {
         return Vec::new();
@@ -121,10 +123,10 @@ fn loaded(program: &Path, variables: &[(&str, OsString)]) -> Vec<PathBuf> {
     let mut command = Command::new(loader);
     command.arg("--list").arg(program).stdin(Stdio::null());
     command.envs(variables.iter().map(|(name, value)| (*name, value)));
-    // Of a static program it says that it is none of the loader's.
+    // For a static program, the loader prints an error.
     let listed = command.output().map(|output| output.stdout).unwrap_or_default();
     let listed = String::from_utf8_lossy(&listed);
-    // `NAME => FILE (0x..)`, and of what is preloaded `FILE (0x..)`.
+    // Lines have the form `NAME => FILE (0x..)`, or `FILE (0x..)` for preloaded libraries.
     let file = |line: &str| {
         let (line, _) = line.trim_start().rsplit_once(" (0x")?;
         let file = line.split_once(" => ").map_or(line, |(_, file)| file);
@@ -137,7 +139,8 @@ fn loaded(program: &Path, variables: &[(&str, OsString)]) -> Vec<PathBuf> {
     listed.lines().filter_map(file).filter(of_openssl).collect()
 }
 
-/// The version text of an OpenSSL that is linked into a program, `OpenSSL 3.0.15 3 Sep 2024`.
+/// Returns the version text of an OpenSSL linked into a program, such as `OpenSSL 3.0.15 3 Sep
+/// 2024`.
 fn embedded(program: &Path) -> Option<String> {
     const MARK: &[u8] = b"OpenSSL ";
     let bytes = std::fs::read(program).ok()?;
@@ -154,11 +157,11 @@ fn embedded(program: &Path) -> Option<String> {
     None
 }
 
-/// The first five words, if they are a name, a version and a date.
+/// Returns the first five words if they are a name, a version and a date.
 fn version_text(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().take(64).position(|byte| !(b' '..=b'~').contains(byte));
     let text = std::str::from_utf8(&bytes[..end.unwrap_or(bytes.len().min(64))]).ok()?;
-    // OpenSSL 1.1.1 has two blanks before its date.
+    // OpenSSL 1.1.1 prints two spaces before its date.
     let words: Vec<&str> = text.split_ascii_whitespace().take(5).collect();
     let [name, version, day, month, year] = words[..] else { return None };
     let year = year.get(..4)?;

@@ -1,16 +1,16 @@
-//! One line of progress per stage on stderr: a bar with the time left on a terminal, and now and
-//! then a plain line where stderr is a file or a pipe.
+//! One line of progress per stage on stderr: a bar with the remaining time on a terminal, and
+//! occasional plain lines on a file or pipe.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// How often a plain line repeats while a stage runs; a CI log stays readable.
+/// Interval of the plain lines, so that a CI log stays readable.
 const PLAIN_EVERY: Duration = Duration::from_secs(30);
-/// How often the bar is drawn again.
+/// Interval between updates of the bar.
 const BAR_EVERY: Duration = Duration::from_millis(200);
 const BAR_WIDTH: usize = 24;
 
-/// Runs `work` as one line of progress.
+/// Runs `work` as one stage.
 pub(crate) fn run_stage<T>(
     name: &'static str,
     work: impl FnOnce() -> crate::Result<T>,
@@ -34,7 +34,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Announces a stage of `steps` steps; 0 when their number is not known.
+    /// Announces a stage of `steps` steps; 0 if their number is unknown.
     pub(crate) fn start(name: &'static str, steps: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let now = Instant::now();
@@ -47,7 +47,7 @@ impl Stage {
         stage
     }
 
-    /// Tells that `step` steps are behind us; draws only now and then.
+    /// Reports that `step` steps are complete. Redraws at most once per interval.
     pub(crate) fn step(&mut self, step: usize) {
         let every = if self.terminal { BAR_EVERY } else { PLAIN_EVERY };
         if self.shown.elapsed() < every {
@@ -73,7 +73,7 @@ impl Stage {
         self.ended("failed");
     }
 
-    /// Ends the line with what came of the stage.
+    /// Ends the line with the outcome of the stage.
     pub(crate) fn ended(self, what: &str) {
         if self.terminal {
             eprintln!("\r\x1b[K{:<34} {what}", self.name);
@@ -98,12 +98,12 @@ impl Stage {
         };
         let bar: String = (0..BAR_WIDTH).map(|i| if i < filled { '#' } else { '.' }).collect();
         eprint!("\r\x1b[K{:<34} [{bar}] {}", self.name, self.position(step));
-        // A terminal that went away is no reason to stop a build.
+        // A disconnected terminal is no reason to abort a build.
         let _ = std::io::stderr().flush();
     }
 }
 
-/// "75 s" as `1 min 15 s`.
+/// Formats a duration: 75 s is `1 min 15 s`.
 pub(crate) fn duration_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 60, seconds % 60) {

@@ -1,4 +1,4 @@
-//! Gabion's provider module: where it lies, and how it gets into an OpenSSL.
+//! Gabion's provider module: finds it and installs it in an OpenSSL.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use crate::pins::version_numbers;
 use crate::{Error, Result, replace_file};
 
-/// The first OpenSSL that has the upcalls and algorithms the module builds on.
+/// The first OpenSSL with the upcalls and algorithms that the module needs.
 const OLDEST_OPENSSL: [u32; 2] = [3, 5];
 
 /// An installed OpenSSL.
@@ -15,16 +15,17 @@ const OLDEST_OPENSSL: [u32; 2] = [3, 5];
 pub struct InstalledOpenssl {
     /// Its version.
     pub version: String,
-    /// Where it looks for provider modules.
+    /// The folder where it looks for provider modules.
     pub modules: PathBuf,
-    /// Where it looks for `openssl.cnf`.
+    /// The folder where it looks for `openssl.cnf`.
     pub ssl: PathBuf,
 }
 
-/// Finds the module that came with this program: beside it, in `../lib/gabion`, or in `/usr/lib/gabion`.
+/// Finds the module installed with this program: in its folder, in `../lib/gabion`, or in
+/// `/usr/lib/gabion`.
 #[must_use]
 pub fn find_module() -> Option<PathBuf> {
-    // Through a symbolic link to the place where the program and the module were put together.
+    // Resolves a symbolic link to the folder where the program and the module are installed.
     let program = std::env::current_exe().ok()?;
     let folder = program.parent()?;
     let packaged = PathBuf::from("/usr/lib/gabion/gabion.so");
@@ -33,7 +34,7 @@ pub fn find_module() -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// Finds the C library that came with this program: beside it, or in `../lib`.
+/// Finds the C library installed with this program: in its folder, or in `../lib`.
 #[must_use]
 pub fn find_library() -> Option<PathBuf> {
     let program = std::env::current_exe().ok()?;
@@ -43,22 +44,22 @@ pub fn find_library() -> Option<PathBuf> {
         .find(|candidate| candidate.is_file())
 }
 
-/// What a shared library begins with.
+/// The first bytes of a shared library.
 const ELF: &[u8] = b"\x7fELF";
 
-/// Whether a file is a shared library, as far as its first bytes say.
+/// Returns whether a file is a shared library, judged by its first bytes.
 pub(crate) fn is_shared_library(file: &Path) -> bool {
     let mut head = [0; ELF.len()];
     let read = std::fs::File::open(file).and_then(|mut file| file.read_exact(&mut head));
     read.is_ok() && head == *ELF
 }
 
-/// Copies `module` to `place`, in one step, where the two differ; returns whether it did.
+/// Copies `module` to `place` atomically if they differ. Returns whether it was copied.
 ///
-/// Programs that have the old module loaded keep it.
+/// Programs that have loaded the old module keep it.
 ///
 /// # Errors
-/// [`Error::Integrity`] when `module` is no shared library, [`Error::Io`] otherwise.
+/// [`Error::Integrity`] if `module` is not a shared library, [`Error::Io`] otherwise.
 pub fn place_module(module: &Path, place: &Path) -> Result<bool> {
     let bytes = std::fs::read(module).map_err(|cause| Error::io("cannot read", module, cause))?;
     if !bytes.starts_with(ELF) {
@@ -70,10 +71,10 @@ pub fn place_module(module: &Path, place: &Path) -> Result<bool> {
     replace_file(place, &bytes, 0o755)
 }
 
-/// Asks an `openssl` command where it looks for modules, and refuses one that is too old.
+/// Returns the module folder of an `openssl` command, and rejects a version that is too old.
 ///
 /// # Errors
-/// [`Error::NotReady`] when it cannot be run or is older than 3.5.
+/// [`Error::NotReady`] if it cannot be run or is older than 3.5.
 pub fn inspect(openssl: &Path) -> Result<InstalledOpenssl> {
     let (version, text) = version(openssl)?;
     if version_numbers(&version).as_slice() < OLDEST_OPENSSL.as_slice() {
@@ -86,10 +87,10 @@ pub fn inspect(openssl: &Path) -> Result<InstalledOpenssl> {
     installed(version, &text)
 }
 
-/// Asks an `openssl` command of any version where it looks for modules.
+/// Returns the module folder of an `openssl` command of any version.
 ///
 /// # Errors
-/// [`Error::NotReady`] when it cannot be run.
+/// [`Error::NotReady`] if it cannot be run.
 pub(crate) fn describe(openssl: &Path) -> Result<InstalledOpenssl> {
     let (version, text) = version(openssl)?;
     installed(version, &text)
@@ -99,7 +100,7 @@ pub(crate) fn describe(openssl: &Path) -> Result<InstalledOpenssl> {
 fn version(openssl: &Path) -> Result<(String, String)> {
     let output = Command::new(openssl)
         .args(["version", "-v", "-m", "-d"])
-        // Whatever the configuration file loads, and however broken that is.
+        // Ignores the configuration file, which may be broken.
         .env("OPENSSL_CONF", "/dev/null")
         .stdin(Stdio::null())
         .output()
@@ -126,7 +127,7 @@ fn installed(version: String, text: &str) -> Result<InstalledOpenssl> {
     Ok(InstalledOpenssl { version, modules: modules?, ssl: ssl? })
 }
 
-/// Reads `KEY: "path"` from `openssl version`.
+/// Parses `KEY: "path"` in the output of `openssl version`.
 fn quoted_path(text: &str, key: &str) -> Result<PathBuf> {
     text.lines()
         .find_map(|line| line.strip_prefix(key)?.trim_start_matches(':').trim().strip_prefix('"'))
@@ -135,11 +136,11 @@ fn quoted_path(text: &str, key: &str) -> Result<PathBuf> {
         .ok_or_else(|| Error::NotReady(format!("`openssl version -a` does not tell its {key}")))
 }
 
-/// Copies the module into an installed OpenSSL's module folder; returns the file, and whether
-/// anything changed.
+/// Copies the module to an installed OpenSSL's module folder. Returns the file, and whether it
+/// changed.
 ///
 /// # Errors
-/// As [`place_module`]; [`Error::NotReady`] when the folder does not exist.
+/// As for [`place_module`]; [`Error::NotReady`] if the folder does not exist.
 pub fn install(installed: &InstalledOpenssl, module: &Path) -> Result<(PathBuf, bool)> {
     if !installed.modules.is_dir() {
         return Err(Error::NotReady(format!(
@@ -153,7 +154,8 @@ pub fn install(installed: &InstalledOpenssl, module: &Path) -> Result<(PathBuf, 
     Ok((place, changed))
 }
 
-/// What to add to an installed OpenSSL's configuration file; itself a complete one.
+/// Returns the lines to add to an installed OpenSSL's configuration file; they are also a complete
+/// file.
 #[must_use]
 pub fn configuration(installed: &InstalledOpenssl) -> String {
     format!(

@@ -1,12 +1,12 @@
-//! Who may change a file or a folder that this program builds in or runs from.
+//! Checks who may change the files and folders that this program builds in or runs from.
 //!
 //! ```text
 //!   /  ->  home  ->  me  ->  .cache  -> .. ->  bundle-V  ->  bin, lib, ssl
 //!   each: mine or root's, and writable by nobody else; a folder like /tmp by its sticky bit
 //! ```
 //!
-//! Whoever may write into one of them, or rename it, decides what runs: a check of the bundle alone
-//! would say nothing of the moment after it.
+//! A user who can write to or rename one of these folders decides what runs. Checking only the
+//! bundle would not protect it after the check.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -16,48 +16,49 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::{Error, Result};
 
-/// Names the switch that takes any owner, for containers whose folders belong to a user outside.
+/// The variable that accepts any owner, for containers whose folders belong to a user outside.
 pub const ANY_OWNER_VARIABLE: &str = "GABION_OPENSSL_ANY_OWNER";
 
 const OTHERS_MAY_WRITE: u32 = 0o022;
 const GROUP_MAY_WRITE: u32 = 0o020;
 const STICKY: u32 = 0o1000;
-/// The owner that a user namespace shows where the real one is not mapped into it.
+/// The user id that a user namespace shows for an unmapped owner.
 const UNMAPPED: u32 = 65534;
 
-/// The user that this process runs as.
+/// Returns the user id of this process.
 pub(crate) fn user() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// The group that this process runs as.
+/// Returns the group id of this process.
 pub(crate) fn group() -> u32 {
     rustix::process::getegid().as_raw()
 }
 
-/// Refuses `folder` when somebody else could replace it, or what is made in it later.
+/// Rejects a folder that another user could replace, or whose future contents another user could
+/// replace.
 ///
 /// # Errors
-/// [`Error::NotReady`], naming the folder that is at fault, and how to mend it.
+/// [`Error::NotReady`], naming the folder and the fix.
 pub(crate) fn check_folder(folder: &Path) -> Result<()> {
     let real = folder.canonicalize().map_err(|cause| Error::io("cannot read", folder, cause))?;
     real.ancestors().try_for_each(|part| check(part, true))
 }
 
-/// Refuses a file that somebody else could change or replace.
+/// Rejects a file that another user could change or replace.
 ///
 /// # Errors
-/// As [`check_folder`].
+/// As for [`check_folder`].
 pub(crate) fn check_file(file: &Path) -> Result<()> {
     let real = file.canonicalize().map_err(|cause| Error::io("cannot read", file, cause))?;
     check(&real, false)?;
     real.ancestors().skip(1).try_for_each(|part| check(part, true))
 }
 
-/// Refuses a folder, or anything that lies directly in it, that somebody else could change.
+/// Rejects a folder if another user could change it or one of its direct entries.
 ///
 /// # Errors
-/// As [`check_folder`]; a folder that is not there is for others to miss.
+/// As for [`check_folder`]. A missing folder is not an error here.
 pub(crate) fn check_contents(folder: &Path) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Ok(());
@@ -66,7 +67,7 @@ pub(crate) fn check_contents(folder: &Path) -> Result<()> {
     let inside = folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf());
     for entry in entries.flatten() {
         let path = entry.path();
-        // A link to nothing is loaded by nobody.
+        // A dangling link is not loaded.
         let Ok(real) = path.canonicalize() else { continue };
         if real.parent() == Some(&inside) {
             check(&real, real.is_dir())?;
@@ -79,7 +80,8 @@ pub(crate) fn check_contents(folder: &Path) -> Result<()> {
 
 fn check(path: &Path, is_folder: bool) -> Result<()> {
     let data = std::fs::metadata(path).map_err(|cause| Error::io("cannot read", path, cause))?;
-    // Sticky: what is in it can be renamed and removed by its owner and the folder's only.
+    // With the sticky bit, only the owner of an entry and the owner of the folder can rename or
+    // remove it.
     let guarded = is_folder && data.mode() & STICKY != 0;
     let mut others = data.mode() & OTHERS_MAY_WRITE;
     if others == GROUP_MAY_WRITE && is_private_group(&data) {
@@ -106,14 +108,14 @@ fn check(path: &Path, is_folder: bool) -> Result<()> {
     )))
 }
 
-/// Whether the group is the owner's alone: distributions give each user one of the same number, and an
-/// umask that lets it write.
+/// Returns whether the group is private to the owner: distributions give each user a group with the
+/// same number, and a umask that makes files writable by it.
 fn is_private_group(data: &Metadata) -> bool {
     let groups = std::fs::read_to_string("/etc/group").unwrap_or_default();
     data.gid() == data.uid() && has_no_members(&groups, data.gid())
 }
 
-/// Whether `/etc/group` names no members of a group, besides its own user's name.
+/// Returns whether `/etc/group` lists no members of a group.
 fn has_no_members(groups: &str, gid: u32) -> bool {
     groups.lines().all(|line| {
         let mut fields = line.split(':');
@@ -127,21 +129,23 @@ fn is_trusted(owner: u32) -> bool {
     owner == user() || owner == 0 || owner == UNMAPPED && !sees_every_user()
 }
 
-/// Whether every user has a number here; in a user namespace most have not, root outside neither.
+/// Returns whether all users are mapped here; in a user namespace most users, including the real
+/// root, are not.
 fn sees_every_user() -> bool {
     std::fs::read_to_string("/proc/self/uid_map")
         .map_or(true, |map| map.split_whitespace().eq(["0", "0", "4294967295"]))
 }
 
-/// Opens the file `path`, made where it is not there, for its lock.
+/// Opens the file `path` for locking, creating it if it is missing.
 ///
-/// Nothing of it is written. A link is not followed, a file of somebody else and what is no file are
-/// refused: in a shared folder anybody may have put them there.
+/// The file is never written to. Links, files of other users and special files are rejected: in a
+/// shared folder another user may have put them there.
 ///
 /// # Errors
-/// [`Error::Io`] when it cannot be opened, [`Error::NotReady`] when it is not a file of ours.
+/// [`Error::Io`] if it cannot be opened, [`Error::NotReady`] if it is not a regular file of this
+/// user.
 pub(crate) fn open_lock(path: &Path) -> Result<File> {
-    // Of a pipe, opening for writing alone would wait.
+    // Opening a pipe only for writing would block.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
         .read(true)
@@ -167,17 +171,18 @@ fn is_ours(data: &Metadata) -> bool {
     data.is_file() && data.nlink() == 1 && data.uid() == user()
 }
 
-/// Takes from a folder of ours that others may write to it. Does nothing to somebody else's.
+/// Removes the write permission of others from a folder of this user. Does nothing to other users'
+/// folders.
 pub(crate) fn tighten(folder: &Path) {
     let Ok(data) = std::fs::symlink_metadata(folder) else { return };
     if data.is_dir() && data.uid() == user() && data.mode() & OTHERS_MAY_WRITE != 0 {
         let mode = data.mode() & 0o7777 & !OTHERS_MAY_WRITE;
-        // What could not be mended is refused by the check that follows.
+        // If this fails, the check that follows rejects the folder.
         let _ = std::fs::set_permissions(folder, std::fs::Permissions::from_mode(mode));
     }
 }
 
-/// While it lives, nothing that this process or its children make is writable by others.
+/// While this value lives, nothing that this process or its children create is writable by others.
 pub(crate) struct OwnerWrites {
     before: Mode,
 }
@@ -196,10 +201,10 @@ impl Drop for OwnerWrites {
     }
 }
 
-/// A new folder of a name that nobody can guess, which this user alone may enter.
+/// Creates a folder with an unguessable name that only this user can enter.
 ///
 /// # Errors
-/// [`Error::Io`] when it cannot be made.
+/// [`Error::Io`] if it cannot be created.
 pub(crate) fn private_folder(parent: &Path, prefix: &str) -> Result<tempfile::TempDir> {
     tempfile::Builder::new()
         .prefix(prefix)
@@ -209,7 +214,7 @@ pub(crate) fn private_folder(parent: &Path, prefix: &str) -> Result<tempfile::Te
         .map_err(|cause| Error::io("cannot make a folder in", parent, cause))
 }
 
-/// What in `parent` begins with `prefix` and is this user's.
+/// Returns the entries in `parent` that start with `prefix` and belong to this user.
 pub(crate) fn own_entries(parent: &Path, prefix: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(parent).into_iter().flatten().flatten();
     let own = entries.filter(|entry| {

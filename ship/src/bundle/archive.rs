@@ -1,28 +1,30 @@
-//! An archive of OpenSSL's source: read once, and hashed.
+//! An archive of OpenSSL's source, read once and hashed.
 
 use std::io::Read;
 use std::path::Path;
 
 use crate::{Error, Result};
 
-/// The largest archive that is read: four times what a release of OpenSSL has.
+/// Maximum size of an archive: four times an OpenSSL release.
 pub(super) const ARCHIVE_MAX: u64 = 256 << 20;
 
-/// A source archive whose hash was checked.
+/// A source archive whose hash was verified.
 ///
-/// It is in memory: what is unpacked is what was hashed, whatever happens to the file meanwhile.
+/// It is kept in memory: the unpacked bytes are the hashed ones, even if the file changes
+/// meanwhile.
 pub(crate) struct Archive {
     pub(super) bytes: Vec<u8>,
     pub(crate) sha256: String,
-    /// Where it came from, for people.
+    /// The origin of the archive, for messages.
     pub(crate) from: String,
 }
 
 impl Archive {
-    /// Reads a file, once.
+    /// Reads a file once.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be read, [`Error::Integrity`] when it is no source by its length.
+    /// [`Error::Io`] if it cannot be read, [`Error::Integrity`] if it is too long for a source
+    /// archive.
     pub(crate) fn read(path: &Path, from: String) -> Result<Self> {
         let failed = |cause| Error::io("cannot read", path, cause);
         let file = std::fs::File::open(path).map_err(failed)?;
@@ -38,10 +40,10 @@ impl Archive {
         Ok(Archive { bytes, sha256, from })
     }
 
-    /// As [`Self::read`], and refused unless it has this hash.
+    /// Reads a file as [`Self::read`] does, and checks its hash.
     ///
     /// # Errors
-    /// As [`Self::read`]; [`Error::Integrity`] for other bytes.
+    /// As for [`Self::read`]; [`Error::Integrity`] if the hash differs.
     pub(crate) fn expect(path: &Path, from: String, sha256: &str) -> Result<Self> {
         let archive = Archive::read(path, from)?;
         if archive.sha256 == sha256 {

@@ -1,4 +1,4 @@
-//! What `gabion bundle build` is asked, which version answers it, and what a finished bundle needs.
+//! Builds a bundle: the request, the choice of the version, and the checks of a finished bundle.
 //!
 //! ```text
 //!   request ──> choose: a version, and its source unless a finished bundle is there
@@ -21,46 +21,48 @@ use crate::pins::{Pins, version_numbers};
 use crate::progress::{Stage, run_stage};
 use crate::{Error, Result, pins, provider, trust};
 
-/// What the command line asks of [`build`].
+/// The request of a `gabion bundle build` command.
 #[derive(Debug, Clone, Default)]
 pub struct BuildRequest {
-    /// OpenSSL version; `None` for the newest of the usual line that can be had, or the one of
-    /// `source`.
+    /// OpenSSL version; `None` for the version of `source`, or the newest available one of the
+    /// default line.
     pub version: Option<String>,
-    /// Where the bundle goes; `None` for [`Layout::usual`].
+    /// Folder of the bundle; `None` for [`Layout::usual`].
     pub prefix: Option<PathBuf>,
-    /// Put the bundle into a tree under this folder, as for a package: its files name the paths of `prefix`.
+    /// Installs the bundle under this folder, as for a package; its files refer to the paths of
+    /// `prefix`.
     pub root: Option<PathBuf>,
-    /// The source, when it is not a pinned one.
+    /// The source, if it is not a pinned one.
     pub source: SourceRequest,
-    /// Version of the FIPS module, where it is not that of the bundle.
+    /// Version of the FIPS module, if it differs from that of the bundle.
     pub fips_module: Option<String>,
-    /// Build again although a bundle is there.
+    /// Rebuild even if a bundle exists.
     pub repair: bool,
-    /// Gabion's module; `None` for the one beside this program.
+    /// Gabion's module; `None` for the one installed with this program.
     pub module: Option<PathBuf>,
-    /// Leave a module that is there already as it is.
+    /// Keep an existing module.
     pub keep_module: bool,
-    /// Apply the core patch: libcrypto's ML-KEM and ML-DSA can go to libgabion.
+    /// Apply the core patch, with which libcrypto's ML-KEM and ML-DSA can use libgabion.
     pub core_offload: bool,
-    /// libgabion for the core patch; `None` for the one beside this program.
+    /// libgabion for the core patch; `None` for the one installed with this program.
     pub library: Option<PathBuf>,
-    /// Compilers at a time; `None` for the number of cores.
+    /// Number of parallel compiler processes; `None` for the number of cores.
     pub jobs: Option<usize>,
-    /// Processor that the bundle is for, `x86_64` or `aarch64`; `None` for this machine's. Another one's self-tests
-    /// of the FIPS module, which make `fipsmodule.cnf`, are left to a machine that has it.
+    /// Architecture of the bundle, `x86_64` or `aarch64`; `None` for this machine's. For another
+    /// architecture, the FIPS module's self-tests, which create `fipsmodule.cnf`, are left to a
+    /// machine of that architecture.
     pub arch: Option<String>,
 }
 
-/// Builds what is missing and returns the finished bundle's layout.
+/// Builds the missing parts and returns the layout of the finished bundle.
 ///
-/// With a finished bundle there, only its configuration files and Gabion's module are refreshed, and
-/// `fipsmodule.cnf` is made if it is missing, as in a tarball.
-/// Two builds of one bundle wait for each other. Which version it is, which newer one could not be had and
-/// what advisories concern it is said on standard error, every time.
+/// If there is a finished bundle, only its configuration files and Gabion's module are updated, and
+/// a missing `fipsmodule.cnf` is created, as in a tarball. Concurrent builds of one bundle wait for
+/// each other. The version, newer versions that could not be fetched, and the advisories that
+/// affect it are always printed to standard error.
 ///
 /// # Errors
-/// Every variant of [`Error`]; the place of the bundle then holds what it held before.
+/// Every variant of [`Error`]; the bundle's folder is then unchanged.
 pub fn build(request: &BuildRequest) -> Result<Layout> {
     request.source.check()?;
     let pins = pins::pins()?;
@@ -68,7 +70,7 @@ pub fn build(request: &BuildRequest) -> Result<Layout> {
         pins.find(module)?;
     }
     let (module, library) = (request.module()?, request.library()?);
-    // Whatever umask this process was started with: others write to nothing that is built here.
+    // Independent of the umask of this process, nothing built here is writable by others.
     let _owner_writes = trust::OwnerWrites::begin();
     let mut attempts = Attempts::default();
     let (version, archive) = choose(request, &pins, &mut attempts)?;
@@ -160,12 +162,12 @@ impl BuildRequest {
         }
     }
 
-    /// The processor that a cross compiler builds for.
+    /// Returns the architecture that a cross compiler builds for.
     fn cross(&self) -> Option<&str> {
         self.arch.as_deref().filter(|arch| *arch != std::env::consts::ARCH)
     }
 
-    /// Where a bundle of `version` goes.
+    /// Returns the layout of a bundle of `version`.
     fn layout(&self, version: &str) -> Result<Layout> {
         let layout = match &self.prefix {
             Some(prefix) => Layout::at(full_path(prefix)?),
@@ -183,10 +185,11 @@ fn full_path(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|cause| Error::io("cannot make a full path of", path, cause))
 }
 
-/// Which version it is to be, with its source where that was fetched already.
+/// Chooses the version, and returns its source if that was fetched already.
 ///
-/// None named: the newest of the usual line that can be had, or that is finished in its place. A bundle
-/// that a prefix names is brought up to date only by `--repair`: it may be in use.
+/// Without a requested version, this is the newest of the default line that is available, or whose
+/// bundle is finished. A bundle in an explicit prefix may be in use, so it gets a newer version
+/// only with `--repair`.
 fn choose(
     request: &BuildRequest,
     pins: &Pins,
@@ -220,7 +223,7 @@ fn choose(
     Err(no_source_error(attempts))
 }
 
-/// What `--source` names, its hash checked before its version is read.
+/// Reads the source of `--source`. Its hash is checked before its version is read.
 fn from_source(request: &BuildRequest, location: &str, pins: &Pins) -> Result<(String, Archive)> {
     if !location.contains("://") && !Path::new(location).exists() {
         return Err(Error::Request(format!("--source {location}: no such file")));
@@ -237,14 +240,14 @@ fn from_source(request: &BuildRequest, location: &str, pins: &Pins) -> Result<(S
     }
 }
 
-/// A folder for what is downloaded. It is read into memory, so that only its privacy matters.
+/// Returns a folder for downloads. They are read into memory, so only the folder's privacy matters.
 fn fetch_folder() -> Result<tempfile::TempDir> {
     let place = std::env::temp_dir();
     trust::check_folder(&place)?;
     trust::private_folder(&place, "gabion-source-")
 }
 
-/// Fetches a version if a place has it.
+/// Fetches a version if it is available anywhere.
 fn fetch_if_available(
     pins: &Pins,
     version: &str,
@@ -256,13 +259,13 @@ fn fetch_if_available(
     let archive = attempts.fetch(pin, folder.path());
     match &archive {
         Some(archive) => stage.ended(&format!("of {version}: from {}", archive.from)),
-        // No failure: the next older one is as good an answer, and is asked for next.
+        // Not a failure: the next older version is tried next.
         None => stage.ended(&format!("of {version}: not to be had here")),
     }
     Ok(archive)
 }
 
-/// Reports which version is used, and why newer ones could not be fetched.
+/// Reports the version, and why newer ones could not be fetched.
 fn report_unavailable_versions(attempts: &Attempts, manifest: &Manifest) {
     let taken = version_numbers(&manifest.version);
     let is_newer = |reason: &&String| {
@@ -288,8 +291,8 @@ fn no_source_error(attempts: &Attempts) -> Error {
     ))
 }
 
-/// What of ours a new bundle has from its first moment on: the newest there is, or better what an
-/// older bundle in its place has than none.
+/// Returns the module for a new bundle: the newest one or, if there is none, the module of the
+/// existing bundle.
 fn choose_module(layout: &Layout, request: &BuildRequest, fresh: Option<&Path>) -> Option<PathBuf> {
     let old = Some(layout.gabion_module()).filter(|old| old.exists());
     let fresh = fresh.map(Path::to_path_buf);
@@ -305,7 +308,7 @@ fn choose_library(
     fresh.map(Path::to_path_buf).or(old).filter(|_| request.core_offload)
 }
 
-/// Puts libgabion where the patched libcrypto opens it, if it differs from the one there.
+/// Installs libgabion where the patched libcrypto opens it, if it differs from the installed one.
 fn place_library(layout: &Layout, library: Option<&Path>) -> Result<()> {
     let place = layout.gabion_library();
     match library {
@@ -324,7 +327,7 @@ fn place_library(layout: &Layout, library: Option<&Path>) -> Result<()> {
     Ok(())
 }
 
-/// Writes the configuration files and the module of a finished bundle where they differ.
+/// Updates the configuration files and the module of a finished bundle if they differ.
 fn refresh(layout: &Layout, named: &Layout, module: Option<&Path>) -> Result<()> {
     if write_configuration(layout, named)? {
         eprintln!("configuration files written to {}", layout.ssl().display());
@@ -344,7 +347,7 @@ fn refresh(layout: &Layout, named: &Layout, module: Option<&Path>) -> Result<()>
     Ok(())
 }
 
-/// The finished bundle that makes a build unnecessary, if there is one.
+/// Returns the finished bundle that makes a build unnecessary.
 fn find_finished(
     layout: &Layout,
     request: &BuildRequest,
@@ -352,7 +355,7 @@ fn find_finished(
     patch: Option<&str>,
 ) -> Result<Option<Manifest>> {
     let prefix = layout.prefix().display();
-    // A damaged record still shows that the folder is ours to replace.
+    // Even a damaged record shows that the folder is a bundle and can be replaced.
     let manifest = match layout.manifest() {
         Err(Error::Integrity(_)) if request.repair => return Ok(None),
         other => other?,

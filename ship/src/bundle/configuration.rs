@@ -1,15 +1,16 @@
-//! The configuration files of a bundle, and the module they name.
+//! Writes the configuration files of a bundle.
 
 use super::Layout;
 use crate::{Result, replace_file};
 
-/// Name and property of Gabion's provider.
+/// The name and property of Gabion's provider.
 pub(crate) const PROVIDER_NAME: &str = "gabion";
 
-/// Text of `openssl-gabion.cnf`: the default provider and ours, ours preferred.
+/// Returns the text of `openssl-gabion.cnf`, which activates the default provider and prefers
+/// Gabion's.
 ///
-/// The bundle's `openssl.cnf` comes first for what `openssl req`, `ca` and `ts` read; the second
-/// `openssl_conf` replaces its first. The module is named by its full path, so that
+/// The bundle's `openssl.cnf` is included first, for `openssl req`, `ca` and `ts`; the second
+/// `openssl_conf` replaces the one in it. The module is named by its full path, so that
 /// OPENSSL_MODULES may point to another folder.
 pub(crate) fn gabion_conf(layout: &Layout) -> String {
     format!(
@@ -43,10 +44,12 @@ pub(crate) fn gabion_conf(layout: &Layout) -> String {
     )
 }
 
-/// Text of `openssl-fips.cnf`: the FIPS provider, and `fips=yes` for every fetch.
+/// Returns the text of `openssl-fips.cnf`, which activates the FIPS provider and sets `fips=yes`
+/// for every fetch.
 ///
-/// `base` holds encoders and decoders, no cryptography. `config_diagnostics` makes a fault in
-/// this file an error of the program that reads it instead of a silent return to the defaults.
+/// The provider `base` contains encoders and decoders but no cryptography. With
+/// `config_diagnostics`, an error in this file makes the program that reads it fail instead of
+/// silently using the defaults.
 pub(crate) fn fips_conf(layout: &Layout) -> String {
     format!(
         "# Written by `gabion bundle build`, which replaces it; keep your own changes elsewhere.\n\
@@ -77,8 +80,8 @@ pub(crate) fn fips_conf(layout: &Layout) -> String {
     )
 }
 
-/// Writes both files for a bundle whose final place is `named` into the tree at `tree` (the two
-/// differ while a build is staged). Returns true when something changed.
+/// Writes both files for a bundle at `named` into the tree at `tree`; the two paths differ while a
+/// build is staged. Returns whether something changed.
 pub(crate) fn write_configuration(tree: &Layout, named: &Layout) -> Result<bool> {
     let gabion = replace_file(&tree.gabion_conf(), gabion_conf(named).as_bytes(), 0o644)?;
     let fips = replace_file(&tree.fips_conf(), fips_conf(named).as_bytes(), 0o644)?;

@@ -1,15 +1,14 @@
-//! Where a pinned version comes from: upstream, Debian's archive, or the package of the Rust
-//! registry, in that order.
+//! Fetches a pinned version from upstream, Debian's archive, or a package of the Rust registry, in
+//! this order.
 //!
 //! ```text
 //!   3.5.9:  upstream ─ no ─> Debian's archive ─ no ─> (no package has it)
 //!   3.5.7:  upstream, not asked again ─> Debian's archive ─> here; hash ─> unpack
 //! ```
 //!
-//! Each is fetched by a client that knows the proxy and the mirrors of this machine: curl, apt,
-//! cargo. None is trusted: the bytes count when their SHA-256 is the pinned one. A client is
-//! started in `/`, since cargo and apt take settings from the folders around them, and those around
-//! a bundle may be somebody else's.
+//! Downloads use clients that know the proxy and mirrors of this machine: curl, apt and cargo. None
+//! of them is trusted: only the pinned SHA-256 decides. Clients are started in `/`, because cargo
+//! and apt read settings from the current folder and its parents, which another user may control.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -18,23 +17,23 @@ use super::archive::{ARCHIVE_MAX, Archive};
 use crate::pins::{Package, Pin};
 use crate::{Error, Result, sha256_file};
 
-/// How long a connection may take, and how long one may say nothing, in seconds.
+/// Timeouts for connecting and for an idle connection, in seconds.
 const CONNECT_SECONDS_MAX: u32 = 5;
 const SILENT_SECONDS_MAX: u32 = 20;
 
-/// Debian's own servers, behind what this machine's apt is configured with.
+/// Debian's own servers, used after the servers in this machine's apt configuration.
 const DEBIAN: [&str; 2] = ["http://deb.debian.org/debian", "http://deb.debian.org/debian-security"];
 
-/// What was asked so far: a place that did not answer is not asked again, and every reason is kept.
+/// The attempts so far. A place that did not answer is not asked again, and every reason is kept.
 #[derive(Default)]
 pub(crate) struct Attempts {
-    /// A sentence for each version and place that gave nothing.
+    /// One sentence for each version and place that failed.
     pub(crate) reasons: Vec<String>,
     upstream_is_down: bool,
 }
 
 impl Attempts {
-    /// Fetches a pinned version through `folder`; none when no place has it.
+    /// Fetches a pinned version through `folder`. Returns `None` if no place has it.
     pub(crate) fn fetch(&mut self, pin: &Pin, folder: &Path) -> Option<Archive> {
         let places: [(&str, &dyn Fn() -> Option<FetchResult>); 3] = [
             ("upstream", &|| (!self.upstream_is_down).then(|| upstream(pin, folder))),
@@ -65,10 +64,10 @@ impl Attempts {
 
 type FetchResult = std::result::Result<Archive, Reason>;
 
-/// Why a place gave nothing.
+/// The reason why a place did not deliver.
 struct Reason {
     text: String,
-    /// Whether it answered at all.
+    /// Whether the place answered at all.
     answered: bool,
 }
 
@@ -86,15 +85,15 @@ fn upstream(pin: &Pin, folder: &Path) -> FetchResult {
     );
     let path = folder.join("upstream.tar.gz");
     download(&address, &path).map_err(|text| {
-        // curl's words for an answer that is a refusal, and wget's.
+        // The words of curl and wget for a server that refuses.
         let answered = text.contains("returned error") || text.contains("ERROR");
         Reason { text, answered }
     })?;
     Archive::expect(&path, "upstream".to_string(), &pin.tarball_sha256).map_err(Reason::answered)
 }
 
-/// Debian's `orig.tar.gz` is upstream's tarball. apt's helper downloads one file by apt's settings,
-/// and touches no list and no state of the system's.
+/// Fetches upstream's tarball from Debian as `orig.tar.gz`. apt-helper downloads a single file with
+/// apt's settings, without changing the package lists or other system state.
 fn debian(pin: &Pin, folder: &Path) -> FetchResult {
     let path = folder.join("debian.tar.gz");
     let hash = format!("SHA256:{}", pin.tarball_sha256);
@@ -119,7 +118,7 @@ fn debian(pin: &Pin, folder: &Path) -> FetchResult {
     Err(last)
 }
 
-/// The archives of this machine's apt that are Debian's, and Debian's own.
+/// Returns the Debian archives in this machine's apt configuration, followed by Debian's own.
 fn debian_archives() -> Vec<String> {
     let mut command = client("apt-get");
     let listed = command.args(["indextargets", "--format", "$(REPO_URI)"]).output();
@@ -141,7 +140,7 @@ fn by_apt(helper: &Path, address: &str, to: &Path, hash: &str) -> std::result::R
     for scheme in ["http", "https"] {
         command.arg("-o").arg(format!("Acquire::{scheme}::Timeout={CONNECT_SECONDS_MAX}"));
     }
-    // The folder is this user's alone, so that apt's own user could not write to it.
+    // The folder is private to this user, so apt's own user cannot write to it.
     command.args(["-o", "Acquire::Retries=0", "-o", "APT::Sandbox::User="]);
     command.arg("download-file").arg(address).arg(to).arg(hash);
     let output = command.output().map_err(|cause| format!("cannot run apt-helper: {cause}"))?;
@@ -150,13 +149,13 @@ fn by_apt(helper: &Path, address: &str, to: &Path, hash: &str) -> std::result::R
     }
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     let error = said.lines().find(|line| line.starts_with("E: ")).unwrap_or("it gives no reason");
-    // An address may hold a password of the configured archive.
+    // The address may contain the archive's password.
     let error = error.split(" [IP:").next().unwrap_or(error);
     let words = error.trim_start_matches("E: ").split_whitespace();
     Err(words.filter(|word| !word.contains("://")).collect::<Vec<_>>().join(" "))
 }
 
-/// Finds the pinned package among cargo's downloads, or lets cargo download it.
+/// Finds the pinned package among cargo's downloads, or makes cargo download it.
 fn packaged(package: &Package, folder: &Path) -> FetchResult {
     let found = || find_downloaded(package).map_err(Reason::answered);
     if let Some(archive) = found()? {
@@ -171,7 +170,7 @@ fn packaged(package: &Package, folder: &Path) -> FetchResult {
     })
 }
 
-/// Looks through `CARGO_HOME/registry/cache/*/` for the package with the pinned hash.
+/// Searches `CARGO_HOME/registry/cache/*/` for the package with the pinned hash.
 fn find_downloaded(package: &Package) -> Result<Option<Archive>> {
     let home = std::env::var_os("CARGO_HOME")
         .map(PathBuf::from)
@@ -223,10 +222,10 @@ fn cargo_fetch(package: &Package, folder: &Path) -> Result<()> {
     Err(Error::Program(format!("`cargo fetch` failed: {}", last_line(&output))))
 }
 
-/// Downloads with curl, or with wget where there is no curl.
+/// Downloads a file with curl, or with wget if curl is missing.
 ///
 /// # Errors
-/// The rest of a sentence.
+/// The reason, as the rest of a sentence.
 pub(crate) fn download(address: &str, to: &Path) -> std::result::Result<(), String> {
     let (connect, silent) = (CONNECT_SECONDS_MAX.to_string(), SILENT_SECONDS_MAX.to_string());
     let mut curl = client("curl");
@@ -248,7 +247,7 @@ pub(crate) fn download(address: &str, to: &Path) -> std::result::Result<(), Stri
     Err("neither curl nor wget is installed".to_string())
 }
 
-/// A program that fetches, in a folder that only root may write to.
+/// Returns the command of a download client, started in a folder that only root can write to.
 fn client(program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new(program);
     command.current_dir("/").stdin(Stdio::null());
@@ -261,7 +260,7 @@ fn last_line(output: &Output) -> String {
     line.map_or_else(|| output.status.to_string(), |line| line.trim().to_string())
 }
 
-/// A program of PATH, or of folders beside it.
+/// Finds a program in PATH, or in the folders `beside` relative to its entries.
 fn find_program(name: &str, beside: &[&str]) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let folders = std::env::split_paths(&path).filter(|folder| folder.is_absolute());

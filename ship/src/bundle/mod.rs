@@ -32,35 +32,35 @@ pub use build::{BuildRequest, build};
 pub use source::SourceRequest;
 pub use version_status::VersionStatus;
 
-/// Name of the file whose presence says that a bundle is finished.
+/// The name of the file that marks a finished bundle.
 pub const MANIFEST_NAME: &str = "gabion-bundle.json";
 
-/// Where each part of a bundle lies.
+/// The paths of the parts of a bundle.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     prefix: PathBuf,
 }
 
-/// What `gabion-bundle.json` records about a finished bundle.
+/// The content of `gabion-bundle.json` in a finished bundle.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Manifest {
     /// OpenSSL version.
     pub version: String,
-    /// The version that was wanted: the one that was named, or the newest that was known.
+    /// The requested version: the one named, or the newest known one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wanted: Option<String>,
-    /// Why that one was not to be had, a sentence for each place; empty where it is the one.
+    /// Why the requested version was not available, one sentence per place; empty if it was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_had: Vec<String>,
-    /// Where the source came from.
+    /// The origin of the source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_from: Option<String>,
     /// SHA-256 of the source archive.
     pub source_sha256: String,
-    /// The advisories that were known to concern the version when it was built.
+    /// The advisories known to affect the version at build time.
     #[serde(default)]
     pub advisories: Vec<String>,
-    /// When the table was written that they are from.
+    /// The date of the table that lists them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advisories_read: Option<String>,
     /// Options given to OpenSSL's Configure.
@@ -69,48 +69,49 @@ pub struct Manifest {
     pub built: String,
     /// SHA-256 of the `fips.so` that was built.
     pub fips_module_sha256: String,
-    /// The module's own version and source, where they are not the bundle's.
+    /// The module's own version and source, if they differ from the bundle's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fips_module: Option<ModuleRecord>,
     /// Version of Gabion that built it.
     pub gabion_version: String,
-    /// SHA-256 of the core patch in it; none in a bundle whose libcrypto is OpenSSL's own.
+    /// SHA-256 of the applied core patch; `None` if libcrypto is unpatched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core_patch_sha256: Option<String>,
 }
 
-/// A FIPS module of another version than its bundle.
+/// A FIPS module with a version different from its bundle's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleRecord {
     /// Version of the OpenSSL that it was built from.
     pub version: String,
-    /// Where that source came from.
+    /// The origin of the source.
     pub taken_from: String,
     /// SHA-256 of the source archive.
     pub source_sha256: String,
 }
 
 impl Manifest {
-    /// The version of the OpenSSL that the FIPS module was built from.
+    /// Returns the version of the OpenSSL that the FIPS module was built from.
     #[must_use]
     pub fn module_version(&self) -> &str {
         self.fips_module.as_ref().map_or(&self.version, |module| &module.version)
     }
 }
 
-/// Where a package installs its bundle, from the folder of the program: a tarball may be unpacked anywhere.
+/// The place of a package's bundle relative to the program's folder: a tarball may be unpacked
+/// anywhere.
 const BESIDE_PROGRAM: &str = "../lib/gabion/openssl";
-/// Where a package of the distribution installs its bundle.
+/// The place of the bundle in a distribution package.
 const PACKAGED: &str = "/usr/lib/gabion/openssl";
 
-/// The folders that bundles have in common, the outer one first; none where HOME says nothing.
+/// Returns the folders that contain all bundles, the outermost first; empty if HOME is not set.
 fn cache_folders() -> Vec<PathBuf> {
     let Ok(cache) = cache() else { return Vec::new() };
     let outer = cache.parent().map(Path::to_path_buf);
     outer.into_iter().chain([cache]).collect()
 }
 
-/// Where usual bundles lie.
+/// Returns the folder with the user's bundles.
 fn cache() -> Result<PathBuf> {
     let home = std::env::var_os("HOME").filter(|home| !home.is_empty()).ok_or_else(|| {
         Error::NotReady(
@@ -123,31 +124,32 @@ fn cache() -> Result<PathBuf> {
 }
 
 impl Layout {
-    /// The layout under `prefix`.
+    /// Returns the layout under `prefix`.
     #[must_use]
     pub fn at(prefix: impl Into<PathBuf>) -> Self {
         Layout { prefix: prefix.into() }
     }
 
-    /// The same layout in a tree under `root`, as a package builder unpacks or fills it.
+    /// Returns the same layout in a tree under `root`, for package builders.
     #[must_use]
     pub fn under(&self, root: &Path) -> Self {
         Layout::at(root.join(self.prefix.strip_prefix("/").unwrap_or(&self.prefix)))
     }
 
-    /// The usual place of the bundle of an OpenSSL version, `~/.cache/gabion/openssl/bundle-V`.
+    /// Returns the default place of the bundle of an OpenSSL version,
+    /// `~/.cache/gabion/openssl/bundle-V`.
     ///
     /// # Errors
-    /// [`Error::NotReady`] when HOME is not set.
+    /// [`Error::NotReady`] if HOME is not set.
     pub fn usual(version: &str) -> Result<Self> {
         Layout::usual_with(version, None, false)
     }
 
-    /// The usual place of a bundle with another FIPS module, `bundle-V-fips-X`, or with the core
-    /// patch, `bundle-V-offload`, beside the other ones.
+    /// Returns the default place of a bundle with another FIPS module, `bundle-V-fips-X`, or with
+    /// the core patch, `bundle-V-offload`.
     ///
     /// # Errors
-    /// As [`Layout::usual`].
+    /// As for [`Layout::usual`].
     pub fn usual_with(version: &str, module: Option<&str>, core_offload: bool) -> Result<Self> {
         let mut name = format!("bundle-{version}");
         if let Some(module) = module {
@@ -159,11 +161,11 @@ impl Layout {
         Ok(Layout::at(cache()?.join(name)))
     }
 
-    /// The user's newest finished bundle of the usual line; else the one that was installed with this program; else where a
-    /// bundle will be built.
+    /// Returns the user's newest finished bundle of the default line. If there is none, returns the
+    /// one installed with this program or, failing that, the place where a bundle will be built.
     ///
     /// # Errors
-    /// As [`Layout::usual`], if no bundle was installed.
+    /// As for [`Layout::usual`], if no bundle was installed.
     pub fn newest_finished() -> Result<Self> {
         let pins = pins::pins()?;
         let entries = cache().ok().and_then(|cache| std::fs::read_dir(cache).ok());
@@ -182,22 +184,23 @@ impl Layout {
         }
     }
 
-    /// The finished bundle that a package installed: in `../lib/gabion/openssl` of this program's folder, or in
-    /// `/usr/lib/gabion/openssl`.
+    /// Returns the finished bundle of an installed package: in `../lib/gabion/openssl` relative to
+    /// this program's folder, or in `/usr/lib/gabion/openssl`.
     fn installed() -> Option<Self> {
         let program = std::env::current_exe().ok();
         let beside = program.as_deref().and_then(Path::parent).map(|bin| bin.join(BESIDE_PROGRAM));
-        // The full path without `..`: configuration files and lists name it.
+        // The full path without `..`, because configuration files and path lists contain it.
         let places = beside.into_iter().chain([PathBuf::from(PACKAGED)]);
         let mut layouts = places.filter_map(|place| Some(Layout::at(place.canonicalize().ok()?)));
         layouts.find(|layout| layout.manifest_file().is_file())
     }
 
-    /// Refuses a place that a list of folders, a configuration file or OpenSSL's Makefile cannot
-    /// name: PATH is split at `:`, the loader's list at `;` as well, and `$`, `#`, quotes and blanks mean
-    /// something in the other two.
+    /// Rejects a prefix that a path list, a configuration file or OpenSSL's Makefile cannot
+    /// contain. PATH is split at `:`, the loader's list also at `;`, and `$`, `#`, quotes and
+    /// spaces are special in the other two.
     ///
     /// # Errors
+    /// [`Error::Request`].
     /// [`Error::Request`].
     pub fn check_prefix(&self) -> Result<()> {
         let text = self.prefix.to_str().unwrap_or_default();
@@ -212,7 +215,7 @@ impl Layout {
         )))
     }
 
-    /// Refuses a bundle that somebody else could change, or has.
+    /// Rejects a bundle that another user could change or owns.
     ///
     /// # Errors
     /// [`Error::NotReady`], naming the file or folder.
@@ -223,88 +226,88 @@ impl Layout {
             .try_for_each(|folder| trust::check_contents(folder))
     }
 
-    /// The bundle's own folder.
+    /// Returns the bundle's folder.
     #[must_use]
     pub fn prefix(&self) -> &Path {
         &self.prefix
     }
 
-    /// Folder of the commands.
+    /// Returns the folder of the commands.
     #[must_use]
     pub fn bin(&self) -> PathBuf {
         self.prefix.join("bin")
     }
 
-    /// Folder of libcrypto and libssl.
+    /// Returns the folder of libcrypto and libssl.
     #[must_use]
     pub fn lib(&self) -> PathBuf {
         self.prefix.join("lib")
     }
 
-    /// Folder of the provider modules.
+    /// Returns the folder of the provider modules.
     #[must_use]
     pub fn modules(&self) -> PathBuf {
         self.prefix.join("lib/ossl-modules")
     }
 
-    /// OpenSSL's configuration folder.
+    /// Returns OpenSSL's configuration folder.
     #[must_use]
     pub fn ssl(&self) -> PathBuf {
         self.prefix.join("ssl")
     }
 
-    /// The `openssl` command.
+    /// Returns the `openssl` command.
     #[must_use]
     pub fn openssl(&self) -> PathBuf {
         self.prefix.join("bin/openssl")
     }
 
-    /// The FIPS provider's module.
+    /// Returns the FIPS provider's module.
     #[must_use]
     pub fn fips_module(&self) -> PathBuf {
         self.modules().join("fips.so")
     }
 
-    /// Gabion's provider module.
+    /// Returns Gabion's provider module.
     #[must_use]
     pub fn gabion_module(&self) -> PathBuf {
         self.modules().join("gabion.so")
     }
 
-    /// The library that a libcrypto with the core patch opens.
+    /// Returns the library that a libcrypto with the core patch opens.
     #[must_use]
     pub fn gabion_library(&self) -> PathBuf {
         self.modules().join("libgabion.so.1")
     }
 
-    /// The FIPS provider's integrity value and options.
+    /// Returns the file with the FIPS provider's integrity value and options.
     #[must_use]
     pub fn fipsmodule_conf(&self) -> PathBuf {
         self.ssl().join("fipsmodule.cnf")
     }
 
-    /// Configuration in which only approved algorithms are found.
+    /// Returns the configuration that makes only approved algorithms available.
     #[must_use]
     pub fn fips_conf(&self) -> PathBuf {
         self.ssl().join("openssl-fips.cnf")
     }
 
-    /// Configuration in which Gabion's provider is preferred.
+    /// Returns the configuration that prefers Gabion's provider.
     #[must_use]
     pub fn gabion_conf(&self) -> PathBuf {
         self.ssl().join("openssl-gabion.cnf")
     }
 
-    /// The record of a finished bundle.
+    /// Returns the record of a finished bundle.
     #[must_use]
     pub fn manifest_file(&self) -> PathBuf {
         self.prefix.join(MANIFEST_NAME)
     }
 
-    /// Reads the record; `None` when there is no finished bundle here.
+    /// Reads the record. Returns `None` if there is no finished bundle.
     ///
     /// # Errors
-    /// [`Error::Io`] when it cannot be read, [`Error::Integrity`] when it is not such a record.
+    /// [`Error::Io`] if it cannot be read, [`Error::Integrity`] if it is malformed.
     pub fn manifest(&self) -> Result<Option<Manifest>> {
         let path = self.manifest_file();
         let text = match std::fs::read_to_string(&path) {
@@ -320,7 +323,7 @@ impl Layout {
         })
     }
 
-    /// Every part a finished bundle must have, and lacks.
+    /// Returns the parts that a finished bundle must have but are missing.
     #[must_use]
     pub fn missing_parts(&self) -> Vec<PathBuf> {
         [
@@ -336,10 +339,11 @@ impl Layout {
     }
 }
 
-/// Every finished bundle in the usual place, for an installation that refreshes their module.
+/// Returns all finished bundles in the default place, so that an installation can update their
+/// module.
 ///
 /// # Errors
-/// As [`Layout::usual`].
+/// As for [`Layout::usual`].
 pub fn usual_bundles() -> Result<Vec<Layout>> {
     let usual = Layout::usual("x")?;
     let parent = usual.prefix().parent().unwrap_or(Path::new("/"));
@@ -354,7 +358,7 @@ pub fn usual_bundles() -> Result<Vec<Layout>> {
     Ok(bundles)
 }
 
-/// The numbers of a plain version, `3.5.9`; none of `3.5.9-offload`.
+/// Returns the numbers of a plain version such as `3.5.9`, and `None` for `3.5.9-offload`.
 fn numbers_of(version: &str) -> Option<Vec<u32>> {
     version.split('.').map(|part| part.parse().ok()).collect()
 }

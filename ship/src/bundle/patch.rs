@@ -4,25 +4,26 @@
 //!   text --parse--> files, each with its hunks --check every line--> new contents --write--> tree
 //! ```
 //!
-//! Nothing is searched for: a hunk belongs to its line number and to every line of its context. A
-//! patch that fits somewhere else, or almost, was made for another source.
+//! There is no fuzzy matching: a hunk must match its line number and every line of its context. A
+//! patch that fits elsewhere or only almost was made for another source.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path};
 
 use crate::{Error, Result};
 
-/// The patches that put ML-KEM and ML-DSA of libcrypto on libgabion: OpenSSL version, and text.
+/// The patches that make libcrypto's ML-KEM and ML-DSA use libgabion: OpenSSL version and text.
 const CORE_OFFLOAD: &[(&str, &str)] = &[
     ("3.5.5", OFFLOAD_3_5),
     ("3.5.7", OFFLOAD_3_5),
-    // Not tried, since no place that could be reached had it; it fits, or nothing is built.
+    // Untested, because no reachable place had this version. The patch must fit exactly, or the
+    // build fails.
     ("3.5.9", OFFLOAD_3_5),
     ("4.0.3", include_str!("../../openssl/core-offload-4.0.3.patch")),
 ];
 const OFFLOAD_3_5: &str = include_str!("../../openssl/core-offload-3.5.patch");
 
-/// The core patch of an OpenSSL version.
+/// Returns the core patch of an OpenSSL version.
 ///
 /// # Errors
 /// [`Error::Request`], naming the versions that have one.
@@ -37,29 +38,29 @@ pub(crate) fn core_offload(version: &str) -> Result<&'static str> {
     })
 }
 
-/// One place of a file: from which line on, what stands there, and what shall.
+/// A change within a file: its position, the old lines and the new lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Hunk<'a> {
-    /// First line, from 0.
+    /// First line, counted from 0.
     start: usize,
     old: Vec<&'a str>,
     new: Vec<&'a str>,
 }
 
-/// What a patch does to one file.
+/// All changes of a patch to one file.
 #[derive(Debug, PartialEq, Eq)]
 struct Change<'a> {
     path: &'a str,
-    /// Whether the file is new.
+    /// Whether the patch creates the file.
     is_new: bool,
     hunks: Vec<Hunk<'a>>,
 }
 
-/// Applies `patch` below `tree`; every file is read and checked before the first is written.
+/// Applies `patch` below `tree`. All files are read and checked before the first one is written.
 ///
 /// # Errors
-/// [`Error::Integrity`] when the patch is malformed or does not fit exactly; then nothing was
-/// written. [`Error::Io`] when a file cannot be read or written.
+/// [`Error::Integrity`] if the patch is malformed or does not fit exactly; no file is changed then.
+/// [`Error::Io`] if a file cannot be read or written.
 pub(crate) fn apply(tree: &Path, patch: &str) -> Result<()> {
     let mut contents = BTreeMap::new();
     for change in parse(patch)? {
@@ -87,7 +88,7 @@ pub(crate) fn apply(tree: &Path, patch: &str) -> Result<()> {
     Ok(())
 }
 
-/// The content of a file after its change.
+/// Returns the content of a file after its change.
 fn patched(change: &Change<'_>, old: &str) -> Result<String> {
     let lines: Vec<&str> = old.split_inclusive('\n').collect();
     let mut made = String::with_capacity(old.len() * 2);
@@ -126,7 +127,7 @@ fn malformed(number: usize, what: &str) -> Error {
     Error::Integrity(format!("line {number} of the patch: {what}"))
 }
 
-/// Reads a unified diff; what stands before the first file is prose.
+/// Parses a unified diff; text before the first file is ignored.
 fn parse(patch: &str) -> Result<Vec<Change<'_>>> {
     let mut changes: Vec<Change<'_>> = Vec::new();
     let mut lines = patch.lines().enumerate().map(|(i, line)| (i + 1, line)).peekable();
@@ -179,7 +180,7 @@ fn parse(patch: &str) -> Result<Vec<Change<'_>>> {
     Ok(changes)
 }
 
-/// First line, lines and new lines of `@@ -a,b +c,d @@`.
+/// Parses `@@ -a,b +c,d @@` into the first line, and the numbers of old and new lines.
 fn hunk_head(line: &str) -> Option<(usize, usize, usize)> {
     let mut words = line.strip_prefix("@@ -")?.split(' ');
     let range = |word: &str| -> Option<(usize, usize)> {
@@ -213,7 +214,7 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(tree.path().join(name)).unwrap();
         assert_eq!(read("d/f.c"), "one\ntwo\n3\n3a\nfour\nfive\n");
         assert_eq!(read("d/new.h"), "first\n\n");
-        // It does not fit what it made.
+        // The patch does not fit its own result.
         assert!(matches!(apply(tree.path(), PATCH), Err(Error::Integrity(_))));
     }
 
@@ -276,8 +277,8 @@ mod tests {
         assert!(refusal.is_request() && refusal.to_string().contains("3.5.9 or 4.0.3"));
     }
 
-    /// The table that the patch declares is filled from gabion.h here: a function whose arguments
-    /// are others does not compile.
+    /// The table that the patch declares is filled from gabion.h here, so a difference in the
+    /// arguments of a function does not compile.
     #[test]
     fn the_table_of_functions_is_that_of_gabion_h() {
         let place = tempfile::tempdir().unwrap();
@@ -294,7 +295,8 @@ mod tests {
         let fields: Vec<_> =
             table.split("(*").skip(1).filter_map(|rest| rest.split(')').next()).collect();
         assert_eq!(fields.len(), 15);
-        // Handles are `void` there, and the message has a name of its own; all else is the same.
+        // In the patch, handles are `void` and the message has another name; everything else is
+        // equal.
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../front/capi/include");
         let mut public = std::fs::read_to_string(folder.join("gabion.h")).unwrap();
         for handle in ["gabion_private_key", "gabion_public_key"] {

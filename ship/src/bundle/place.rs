@@ -1,4 +1,5 @@
-//! The folder around a bundle: locked, staged in, and left as it was when a build fails.
+//! Manages the folder around a bundle: locking, staging, and restoring the old bundle after a
+//! failed build.
 //!
 //! ```text
 //!   PARENT/.bundle-V.lock                one build at a time; never written to, never followed
@@ -7,8 +8,8 @@
 //!   PARENT/bundle-V.log                  of a build that failed
 //! ```
 //!
-//! A parent in which others may replace things is refused; in one like `/tmp`, where they may only
-//! add some, nothing that was there before is entered, followed or written to.
+//! A parent folder in which other users can replace entries is rejected. In a folder like `/tmp`,
+//! where they can only add entries, existing entries are never entered, followed or written to.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -19,26 +20,26 @@ use std::process::{Command, Stdio};
 use super::Layout;
 use crate::{Error, Result, trust};
 
-/// Lines of a failed program's output that its error message repeats.
+/// Number of lines of a failed program's output in its error message.
 const LOG_TAIL_LINES: usize = 25;
 
-/// The folder around the bundle, locked against other builds.
+/// The folder around the bundle, locked against concurrent builds.
 pub(super) struct Place {
     parent: PathBuf,
     name: String,
-    /// Held open for its lock, which the system drops with this process.
+    /// Held open for its lock, which the system releases when the process ends.
     _lock: File,
 }
 
 impl Place {
-    /// Locks the bundle's place and sweeps what a killed build left.
+    /// Locks the bundle's place and removes leftovers of killed builds.
     pub(super) fn claim(layout: &Layout) -> Result<Self> {
         let prefix = layout.prefix();
         let parent = prefix.parent().unwrap_or(Path::new("/")).to_path_buf();
         let name = prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
         std::fs::create_dir_all(&parent)
             .map_err(|cause| Error::io("cannot make the folder", &parent, cause))?;
-        // Gabion made these, by a build that did not look at its umask.
+        // Created by an older Gabion, whose builds did not restrict the umask.
         for folder in super::cache_folders().iter().filter(|folder| parent.starts_with(folder)) {
             trust::tighten(folder);
         }
@@ -51,7 +52,7 @@ impl Place {
         }
         let place = Place { parent, name, _lock: lock };
         for leftover in trust::own_entries(&place.parent, &place.staging_prefix()) {
-            // The build that made it is dead: it would hold the lock.
+            // The build that created it is dead: a live one would hold the lock.
             let _ = std::fs::remove_dir_all(leftover);
         }
         Ok(place)
@@ -61,14 +62,14 @@ impl Place {
         format!(".{}.building-", self.name)
     }
 
-    /// Runs `work` in a new folder, which is gone when it ends; its log is kept if it fails.
+    /// Runs `work` in a new folder, which is removed afterwards; its log is kept if it fails.
     pub(super) fn with_staging<T>(&self, work: impl FnOnce(&Path, &Log) -> Result<T>) -> Result<T> {
         let staging = trust::private_folder(&self.parent, &self.staging_prefix())?;
         let kept = self.parent.join(format!("{}.log", self.name));
         let log = Log::create(staging.path().join("log"), kept.clone())?;
         let result = work(staging.path(), &log);
         if result.is_err() {
-            // A rename replaces a link that somebody put there, and does not follow it.
+            // A rename replaces a planted link and does not follow it.
             let _ = std::fs::rename(&log.path, &kept);
         } else if is_ours(&kept) {
             let _ = std::fs::remove_file(&kept);
@@ -77,12 +78,13 @@ impl Place {
     }
 }
 
-/// Whether a file, or a link itself, is this user's.
+/// Returns whether a file (or the link itself) belongs to this user.
 fn is_ours(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|data| data.uid() == trust::user())
 }
 
-/// Puts a staged tree in its place; an older bundle is moved aside first, and goes with the staging.
+/// Moves a staged tree into place. An older bundle is first moved into the staging folder, which is
+/// deleted later.
 pub(super) fn move_into_place(staging: &Path, tree: &Layout, layout: &Layout) -> Result<()> {
     let prefix = layout.prefix();
     let aside = staging.join("replaced");
@@ -95,16 +97,16 @@ pub(super) fn move_into_place(staging: &Path, tree: &Layout, layout: &Layout) ->
     }
     rename(tree.prefix(), prefix).inspect_err(|_| {
         if had_one {
-            // Put back what worked before; the first error is the one to report.
+            // Restore the old bundle; the first error is the one to report.
             let _ = std::fs::rename(&aside, prefix);
         }
     })
 }
 
-/// The build's log file; its tail becomes the error message of the program that failed.
+/// The log file of a build; its last lines become the error message if a program fails.
 pub(super) struct Log {
     path: PathBuf,
-    /// Where it is once the build has failed.
+    /// The path of the log after a failed build.
     kept: PathBuf,
     file: File,
 }
@@ -120,7 +122,7 @@ impl Log {
         self.run_watched(command, |_| {})
     }
 
-    /// Runs a program with its output in the log, showing `watch` each line.
+    /// Runs a program with its output in the log, and passes each line to `watch`.
     pub(super) fn run_watched(
         &self,
         command: &mut Command,
@@ -130,13 +132,15 @@ impl Log {
         let log_error = |cause| Error::io("cannot write", &self.path, cause);
         let start_error = |cause| Error::Program(format!("cannot run {name}: {cause}"));
         let mut log = self.file.try_clone().map_err(log_error)?;
-        // One pipe for both streams keeps an error message beside the line that it belongs to.
+        // One pipe for both streams keeps error messages next to the output they belong to.
         let (output, input) = std::io::pipe().map_err(start_error)?;
         command.stdin(Stdio::null()).stdout(input.try_clone().map_err(start_error)?).stderr(input);
-        // A caller's make flags (`make run` uses this program) and job server are not for OpenSSL.
+        // OpenSSL's build must not use the make flags and job server of a caller (`make run` uses
+        // this program).
         command.env_remove("MAKEFLAGS").env_remove("MFLAGS").env_remove("MAKELEVEL");
         let mut child = command.spawn().map_err(start_error)?;
-        // The command still holds our ends of the pipe; without them the output ends with the child.
+        // The command still holds this process's ends of the pipe; once they are closed, the output
+        // ends with the child.
         command.stdout(Stdio::null()).stderr(Stdio::null());
         for line in BufReader::new(output).split(b'\n') {
             let Ok(mut line) = line else { break };

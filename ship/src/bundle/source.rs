@@ -1,4 +1,4 @@
-//! Which source is built: asked for, its hash checked, and only then looked into.
+//! Obtains the source to build. The hash is checked before the archive is opened.
 
 use std::io::{ErrorKind, Write};
 use std::path::{Component, Path, PathBuf};
@@ -9,7 +9,8 @@ use super::fetch;
 use crate::pins::Pins;
 use crate::{Error, Result};
 
-/// The files that a packaged source lacks, in our own version: path in the tree, and content.
+/// The files missing in the packaged source, replaced by Gabion's own: path in the tree, and
+/// content.
 const OVERLAY: &[(&str, &str)] = &[
     ("util/providers.num", include_str!("../../openssl/overlay/util/providers.num")),
     ("util/mkdef.pl", include_str!("../../openssl/overlay/util/mkdef.pl")),
@@ -18,17 +19,17 @@ const OVERLAY: &[(&str, &str)] = &[
     ("apps/ct_log_list.cnf", include_str!("../../openssl/overlay/apps/ct_log_list.cnf")),
 ];
 
-/// What the command line says about the source.
+/// The source options of the command line.
 #[derive(Debug, Clone, Default)]
 pub struct SourceRequest {
-    /// A tarball's path, or its http(s) address; `None` for a pinned version.
+    /// The path or http(s) address of a tarball; `None` for a pinned version.
     pub location: Option<String>,
-    /// The SHA-256 the tarball must have; `None` means that it must be a pinned one.
+    /// The SHA-256 of the tarball; `None` if it must be a pinned one.
     pub sha256: Option<String>,
 }
 
 impl SourceRequest {
-    /// Refuses a request that contradicts itself, before anything is fetched.
+    /// Rejects contradictory options before anything is fetched.
     pub(crate) fn check(&self) -> Result<()> {
         let Some(hash) = &self.sha256 else {
             return Ok(());
@@ -47,12 +48,11 @@ impl SourceRequest {
         Ok(())
     }
 
-    /// Brings the archive that `--source` names here (through `folder`, when it must be fetched) and
-    /// checks its hash, before a byte of it is looked at.
+    /// Reads the archive of `--source`, downloading it through `folder` if necessary, and checks
+    /// its hash before interpreting any byte of it.
     ///
     /// # Errors
-    /// [`Error::Integrity`] when the bytes are not the expected ones; [`Error::Program`] when
-    /// fetching failed.
+    /// [`Error::Integrity`] if the hash differs; [`Error::Program`] if the download failed.
     pub(crate) fn obtain(&self, location: &str, pins: &Pins, folder: &Path) -> Result<Archive> {
         let from = format!("--source {location}");
         let archive = if location.starts_with("http://") || location.starts_with("https://") {
@@ -80,7 +80,7 @@ impl SourceRequest {
     }
 }
 
-/// Runs `tar -xz` or `tar -tz` over the archive's bytes, which it gets by a pipe, and returns what it printed.
+/// Runs `tar -xz` or `tar -tz` with the archive as standard input, and returns the output.
 fn tar(archive: &Archive, arguments: &[&str], folder: &Path) -> Result<Vec<u8>> {
     let failed = |cause| Error::Program(format!("cannot run tar: {cause}"));
     let mut child = Command::new("tar")
@@ -96,7 +96,7 @@ fn tar(archive: &Archive, arguments: &[&str], folder: &Path) -> Result<Vec<u8>> 
         let writer = std::thread::Builder::new()
             .spawn_scoped(scope, || input.map_or(Ok(()), |mut pipe| pipe.write_all(&archive.bytes)))
             .map_err(failed);
-        // Without a writer `input` is dropped, so tar ends.
+        // Without a writer, `input` is dropped and tar ends.
         let output = child.wait_with_output().map_err(failed);
         let written = writer.map(|writer| writer.join().unwrap_or(Ok(())));
         (written, output)
@@ -110,7 +110,7 @@ fn tar(archive: &Archive, arguments: &[&str], folder: &Path) -> Result<Vec<u8>> 
         ));
     }
     match written {
-        // tar may end before it has read the padding behind the last entry.
+        // tar may end before it reads the padding after the last entry.
         Err(cause) if cause.kind() != ErrorKind::BrokenPipe => Err(failed(cause)),
         _ => Ok(output.stdout),
     }
@@ -123,13 +123,13 @@ fn not_an_archive(archive: &Archive, cause: &dyn std::fmt::Display) -> Error {
     ))
 }
 
-/// Returns the path of every entry of the archive.
+/// Returns the paths of all entries of the archive.
 fn entries(archive: &Archive) -> Result<Vec<PathBuf>> {
     let listing = tar(archive, &["-tzf", "-"], Path::new("/"))?;
     let paths: Vec<PathBuf> =
         String::from_utf8_lossy(&listing).lines().map(PathBuf::from).collect();
-    // tar refuses or renames entries that would leave the folder; in a source whose hash was checked they mean that
-    // something is wrong.
+    // tar rejects or renames entries outside the folder; in a source whose hash was verified, such
+    // entries are an error.
     let is_plain =
         |path: &&PathBuf| path.components().all(|part| matches!(part, Component::Normal(_)));
     match paths.iter().find(|path| !is_plain(path)) {
@@ -138,16 +138,16 @@ fn entries(archive: &Archive) -> Result<Vec<PathBuf>> {
     }
 }
 
-/// Returns the path of the entry with this file name that is nearest to the archive's root.
+/// Returns the entry with this file name that is nearest to the archive's root.
 fn shallowest<'a>(entries: &'a [PathBuf], name: &str) -> Option<&'a Path> {
     let named = entries.iter().filter(|path| path.file_name().is_some_and(|found| found == name));
     named.min_by_key(|path| path.components().count()).map(PathBuf::as_path)
 }
 
-/// Unpacks `archive` below `folder` and adds the files it lacks; returns the tree's root.
+/// Unpacks `archive` below `folder` and adds the missing files. Returns the root of the tree.
 ///
 /// # Errors
-/// [`Error::Integrity`] when it is no OpenSSL source or an entry would leave `folder`.
+/// [`Error::Integrity`] if it is not an OpenSSL source or an entry would leave `folder`.
 pub(crate) fn unpack(archive: &Archive, folder: &Path) -> Result<PathBuf> {
     std::fs::create_dir_all(folder)
         .map_err(|cause| Error::io("cannot make the folder", folder, cause))?;
@@ -178,10 +178,10 @@ fn add_missing_files(tree: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Reads the OpenSSL version from `VERSION.dat` inside an archive.
+/// Reads the OpenSSL version from `VERSION.dat` in an archive.
 ///
 /// # Errors
-/// [`Error::Integrity`] when the archive holds no such file or it names no version.
+/// [`Error::Integrity`] if the file is missing or contains no version.
 pub(crate) fn version_of_archive(archive: &Archive) -> Result<String> {
     let entries = entries(archive)?;
     let file = shallowest(&entries, "VERSION.dat")

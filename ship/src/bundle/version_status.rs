@@ -1,4 +1,4 @@
-//! How a bundle stands against what is known of OpenSSL's versions.
+//! Compares a bundle with the known versions of OpenSSL.
 
 use serde::Serialize;
 
@@ -7,29 +7,29 @@ use super::compile::now_text;
 use crate::advisories::{self, Advisory};
 use crate::pins::version_numbers;
 
-/// How a bundle's versions compare with the known ones: the result of [`Manifest::version_status`].
+/// The comparison of a bundle with the known versions, returned by [`Manifest::version_status`].
 #[derive(Debug, Clone, Serialize)]
 pub struct VersionStatus {
-    /// The bundle's OpenSSL.
+    /// The OpenSSL version of the bundle.
     pub version: String,
-    /// Where its source came from, where the bundle's record says it.
+    /// The origin of its source, if recorded.
     pub taken_from: Option<String>,
-    /// The newest version of its line that is known; none of a line that is not.
+    /// The newest known version of its line; `None` if the line is unknown.
     pub newest: Option<String>,
-    /// Why a newer version was not to be had when it was built.
+    /// Why a newer version was not available at build time.
     pub not_had: Vec<String>,
-    /// What concerns its version, the worst first.
+    /// The advisories that affect its version, most severe first.
     pub advisories: Vec<Advisory>,
-    /// The FIPS module's version.
+    /// The version of the FIPS module.
     pub module_version: String,
-    /// What concerns the module's version and lies in the module.
+    /// The advisories that affect the module.
     pub module_advisories: Vec<Advisory>,
-    /// What somebody should know who runs it, one sentence each; empty for the newest version.
+    /// Warnings for the operator, one sentence each; empty for the newest version.
     pub warnings: Vec<String>,
 }
 
 impl Manifest {
-    /// Compares the bundle with the table of advisories that is in this program.
+    /// Compares the bundle with the compiled-in table of advisories.
     #[must_use]
     pub fn version_status(&self) -> VersionStatus {
         let known = advisories::of(&self.version);

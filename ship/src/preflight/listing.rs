@@ -1,22 +1,22 @@
-//! What the `openssl` command prints, read.
+//! Parses the output of the `openssl` command.
 
 use serde::Serialize;
 
-/// A provider that OpenSSL lists.
+/// A provider in OpenSSL's list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Provider {
     /// The name in the configuration.
     pub name: String,
-    /// Its version, as it says.
+    /// The version that it reports.
     pub version: String,
-    /// `active`, or what OpenSSL says instead.
+    /// `active`, or another status in OpenSSL's words.
     pub status: String,
 }
 
 /// One of the module's self-tests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct SelfTest {
-    /// What was tested, by the module's name for it; one name may have several tests.
+    /// The module's name for the tested algorithm; several tests may have the same name.
     pub name: String,
     /// `KAT_Signature`, `Module_Integrity` ..
     pub kind: String,
@@ -24,18 +24,18 @@ pub struct SelfTest {
     pub passed: bool,
 }
 
-/// An algorithm that OpenSSL lists.
+/// An algorithm in OpenSSL's list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// Its names and object identifiers, at least one.
     names: Vec<String>,
-    /// The provider that serves it, where the listing says so.
+    /// The provider that serves it, if the list contains it.
     pub provider: Option<String>,
 }
 
 impl Entry {
-    /// The name to show: OpenSSL sorts them, so the first in capitals rather than an object
-    /// identifier (`1.3.101.112`) or its label (`id-alg-ml-kem-768`).
+    /// Returns the name to display. OpenSSL sorts the names, so this is the first one in capitals,
+    /// not an object identifier (`1.3.101.112`) or its label (`id-alg-ml-kem-768`).
     #[must_use]
     pub fn name(&self) -> &str {
         let first = |wanted: fn(char) -> bool| {
@@ -46,20 +46,20 @@ impl Entry {
             .unwrap_or(&self.names[0])
     }
 
-    /// Whether it goes by this name; OpenSSL does not mind the case.
+    /// Returns whether the algorithm has this name, ignoring case.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.names.iter().any(|own| own.eq_ignore_ascii_case(name))
     }
 
-    /// Whether both are one algorithm, of whatever provider.
+    /// Returns whether both are the same algorithm, regardless of the provider.
     #[must_use]
     pub fn same(&self, other: &Entry) -> bool {
         self.names.iter().any(|name| other.has(name))
     }
 }
 
-/// Reads `openssl list -providers`: a name indented by two, its fields by four.
+/// Parses `openssl list -providers`: names are indented by two spaces, fields by four.
 pub fn providers(listing: &str) -> Vec<Provider> {
     let mut providers: Vec<Provider> = Vec::new();
     for line in listing.lines() {
@@ -79,8 +79,8 @@ pub fn providers(listing: &str) -> Vec<Provider> {
     providers
 }
 
-/// Reads `openssl list -...-algorithms`, lines of `NAME @ provider` or `{ NAME, NAME } @ provider`,
-/// and `openssl list -tls-groups`, one line of `NAME:NAME`.
+/// Parses `openssl list -...-algorithms`, with lines of `NAME @ provider` or `{ NAME, NAME } @
+/// provider`, and `openssl list -tls-groups`, one line of `NAME:NAME`.
 pub fn entries(listing: &str) -> Vec<Entry> {
     let mut entries = Vec::new();
     for line in listing.lines() {
@@ -88,7 +88,7 @@ pub fn entries(listing: &str) -> Vec<Entry> {
             let names = names.trim_matches(['{', '}', ' ']).split(", ").map(str::to_string);
             entries.push(Entry { names: names.collect(), provider: Some(provider.to_string()) });
         } else if !line.starts_with(' ') && !line.ends_with(':') {
-            // A heading, and a line of names, which has no blank in it.
+            // Headings contain spaces; a line of names does not.
             let names = line.split(':').filter(|name| !name.is_empty() && !name.contains(' '));
             let group = |name: &str| Entry { names: vec![name.to_string()], provider: None };
             entries.extend(names.map(group));
@@ -97,7 +97,7 @@ pub fn entries(listing: &str) -> Vec<Entry> {
     entries
 }
 
-/// Reads the lines `NAME : (KIND) : Pass` of `openssl fipsinstall`.
+/// Parses the lines `NAME : (KIND) : Pass` of `openssl fipsinstall`.
 pub fn self_tests(listing: &str) -> Vec<SelfTest> {
     let read = |line: &str| {
         let (name, rest) = line.split_once(" : (")?;

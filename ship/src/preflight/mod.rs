@@ -1,5 +1,5 @@
-//! Is the FIPS provider usable, in the environment that mode `only` gives a command, and does a
-//! process run in it?
+//! Checks whether the FIPS provider is usable in the environment of mode `only`, and whether a
+//! running process uses it.
 //!
 //! ```text
 //!   run      what the guard asks before a command starts
@@ -7,10 +7,10 @@
 //!   process  what a running process has mapped, and what it was started with
 //! ```
 //!
-//! The questions are put to the bundle's `openssl` command. OpenSSL itself starts without a word
-//! when a provider fails to load, so nothing is taken for granted: the provider must be listed as
-//! active and no other that serves algorithms, each algorithm must be fetched by `fips=yes` and come
-//! from it, and an algorithm that is not approved must not be found at all.
+//! All checks use the bundle's `openssl` command. OpenSSL silently continues if a provider fails to
+//! load, so nothing is assumed. The FIPS provider must be listed as active, and no other provider
+//! may serve algorithms. Each required algorithm must be fetched from it with `fips=yes`, and a
+//! non-approved algorithm must not be found.
 
 mod listing;
 pub mod process;
@@ -27,7 +27,7 @@ use crate::sha256_file;
 pub(crate) use listing::providers;
 pub use listing::{Entry, Provider, SelfTest};
 
-/// What must be found by `fips=yes`: FIPS 203, then FIPS 204 and 205.
+/// The algorithms that `fips=yes` must find: FIPS 203, then FIPS 204 and 205.
 const KEMS: &[&str] = &["ML-KEM-512", "ML-KEM-768", "ML-KEM-1024"];
 const SIGNATURES: &[&str] = &[
     "ML-DSA-44",
@@ -47,10 +47,10 @@ const SIGNATURES: &[&str] = &[
     "SLH-DSA-SHAKE-256f",
 ];
 
-/// How many algorithms must be found by `fips=yes`.
+/// The number of algorithms that `fips=yes` must find.
 pub const REQUIRED: usize = KEMS.len() + SIGNATURES.len();
 
-/// Kinds of algorithms, each with the option of `openssl list` that fetches those of it.
+/// The kinds of algorithms, with the option of `openssl list` for each.
 const KINDS: &[(&str, &str)] = &[
     ("kem", "-kem-algorithms"),
     ("signature", "-signature-algorithms"),
@@ -64,65 +64,67 @@ const KINDS: &[(&str, &str)] = &[
     ("random", "-random-generators"),
 ];
 
-/// The name under which the FIPS provider is configured.
+/// The configured name of the FIPS provider.
 const FIPS_PROVIDER: &str = "fips";
-/// What may be active beside it: file formats, and nothing at all.
+/// Providers that may be active too: file formats, and the empty provider.
 const HARMLESS_PROVIDERS: &[&str] = &["base", "null"];
 
-/// What the FIPS provider serves by `fips=yes`. `openssl list` prints every provider's entry of a
-/// name that the query finds, so what it lists by this has to be sifted by provider as well.
+/// The query for algorithms of the FIPS provider with `fips=yes`. `openssl list` prints all
+/// providers' entries for a name that the query finds, so its output must be filtered by provider
+/// as well.
 const OF_FIPS: &[&str] = &["-propquery", "provider=fips,fips=yes"];
-/// The kind of which OpenSSL does not say whose they are.
+/// The kind for which OpenSSL does not report the provider.
 const GROUPS: &str = "tls-group";
 
-/// An algorithm, and who serves it by `fips=yes`.
+/// An algorithm and its providers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Algorithm {
     /// `kem`, `signature`, `digest` ..
     pub kind: &'static str,
-    /// The name by which OpenSSL fetches it.
+    /// The name that OpenSSL fetches it by.
     pub name: String,
-    /// Whose it is: of a fetchable one the provider that serves it, of another one those that
-    /// would without `fips=yes`. None where OpenSSL does not say it.
+    /// For a fetchable algorithm, the provider that serves it; otherwise those that would without
+    /// `fips=yes`. Empty if OpenSSL does not report it.
     pub providers: Vec<String>,
 }
 
-/// What `fips=yes` finds and what it does not.
+/// The algorithms that `fips=yes` finds, and those that it does not.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Algorithms {
-    /// Fetched by `fips=yes`: by [`run`] the required ones, by [`survey`] all.
+    /// Fetched with `fips=yes`: the required ones in [`run`], all in [`survey`].
     pub fetchable: Vec<Algorithm>,
-    /// In the default provider or in Gabion's, and not fetched by `fips=yes`; only by [`survey`].
+    /// Offered by the default provider or Gabion's, but not fetched with `fips=yes`; only in
+    /// [`survey`].
     pub not_fetchable: Vec<Algorithm>,
-    /// Required, and not fetched from the FIPS provider by `fips=yes`.
+    /// Required, but not fetched from the FIPS provider with `fips=yes`.
     pub missing: Vec<String>,
 }
 
-/// What the module's self-tests said when they were run for this report.
+/// The results of the module's self-tests, run for this report.
 #[derive(Debug, Clone, Serialize)]
 pub struct SelfTests {
-    /// True when there were some, all passed, and `openssl fipsinstall` says so too.
+    /// Whether at least one ran, all passed, and `openssl fipsinstall` reports success.
     pub passed: bool,
-    /// Each of them, in their order.
+    /// The tests in the order they ran.
     pub tests: Vec<SelfTest>,
 }
 
-/// Who made the FIPS module.
+/// The origin of the FIPS module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModuleSource {
-    /// The module that was built with this bundle: FIPS code, not a validated module.
+    /// Built with this bundle: FIPS code, but not a validated module.
     SelfBuilt,
-    /// A module from elsewhere.
+    /// From another source.
     External,
 }
 
-/// The answer of [`run`]; `preflight --json` prints it.
+/// The result of [`run`], printed by `preflight --json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The mode of this process.
     pub mode: FipsMode,
-    /// True when mode `only` would start a command.
+    /// Whether mode `only` would start a command.
     pub ok: bool,
     /// The bundle's folder.
     pub prefix: PathBuf,
@@ -130,38 +132,38 @@ pub struct Report {
     pub conf: PathBuf,
     /// The FIPS module's file.
     pub module: PathBuf,
-    /// What the loaded FIPS provider says its version is.
+    /// The version that the loaded FIPS provider reports.
     pub module_version: Option<String>,
     /// SHA-256 of the module's file.
     pub module_sha256: Option<String>,
-    /// Whether it was built with the bundle; `None` when there is no module.
+    /// The origin of the module; `None` without a module.
     pub module_source: Option<ModuleSource>,
-    /// True only when a validation certificate covers exactly this module.
+    /// Whether a validation certificate covers exactly this module.
     pub validated: bool,
-    /// What is known of the module's version at the validation program; none when nothing is.
+    /// The validation status of the module's version; `None` if it is unknown.
     pub module_status: Option<ModuleVersion>,
-    /// The bundle's OpenSSL against what is known of its versions; none where its record is gone.
+    /// The bundle's OpenSSL compared with the known versions; `None` if the bundle has no record.
     pub openssl: Option<VersionStatus>,
-    /// Hybrids that are found by `fips=yes` and have a half that is not approved by itself.
+    /// Hybrids that `fips=yes` finds although one component is not approved.
     pub hybrids: Vec<Hybrid>,
-    /// The module's self-tests; only by [`survey`], and not where there is no module.
+    /// The module's self-tests; only in [`survey`], and only if there is a module.
     pub self_test: Option<SelfTests>,
-    /// Every provider that OpenSSL lists.
+    /// All providers that OpenSSL lists.
     pub providers: Vec<Provider>,
-    /// What `fips=yes` finds.
+    /// The algorithms that `fips=yes` finds.
     pub algorithms: Algorithms,
-    /// Why `ok` is false, one sentence each.
+    /// The reasons why `ok` is false, one sentence each.
     pub problems: Vec<String>,
 }
 
-/// A key exchange of two, one of them ML-KEM, whose other half is not approved by itself.
+/// A hybrid key exchange with ML-KEM, whose other component is not approved by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Hybrid {
     /// `X25519MLKEM768`.
     pub name: String,
-    /// The other half, `X25519`.
+    /// The other component, such as `X25519`.
     pub half: String,
-    /// Whether the module has that half, or something outside of it computes it.
+    /// Whether the module implements that component, or other code does.
     pub in_module: bool,
 }
 
@@ -178,7 +180,8 @@ impl std::fmt::Display for Hybrid {
 }
 
 impl Report {
-    /// What a command that depends on the module should be told: which it is, and whether it is validated.
+    /// Returns notes for commands that depend on the module: its version, and whether it is
+    /// validated.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let version = self.module_version.as_deref().unwrap_or("of unknown version");
@@ -191,7 +194,7 @@ impl Report {
         notes
     }
 
-    /// One sentence about the module's version at the validation program, for people.
+    /// Returns a sentence about the validation status of the module's version.
     #[must_use]
     pub fn status_sentence(&self) -> String {
         match (&self.module_status, &self.module_version) {
@@ -203,7 +206,7 @@ impl Report {
         }
     }
 
-    /// One sentence about what the module is, for people.
+    /// Returns a sentence about the origin of the module.
     #[must_use]
     pub fn module_sentence(&self) -> &'static str {
         match (self.validated, self.module_source) {
@@ -219,7 +222,7 @@ impl Report {
     }
 }
 
-/// Checks the FIPS provider and reports everything that is wrong with it: what the guard asks.
+/// Checks the FIPS provider and reports all problems. The guard uses this.
 #[must_use]
 pub fn run(settings: &Settings) -> Report {
     let module = settings.modules().join("fips.so");
@@ -248,7 +251,7 @@ pub fn run(settings: &Settings) -> Report {
     };
     check(settings, &mut report);
     report.module_source = module_source(settings, &report);
-    // A hash alone validates nothing that does not run.
+    // A certified hash does not validate a module that does not run.
     report.validated = report.module_version.is_some()
         && report.module_sha256.as_deref().is_some_and(pins::is_certified_module);
     report.module_status = report.module_version.as_deref().and_then(pins::module_version);
@@ -256,7 +259,8 @@ pub fn run(settings: &Settings) -> Report {
     report
 }
 
-/// As [`run`], with the module's self-tests and everything that OpenSSL and Gabion offer.
+/// Checks as [`run`] does, and also runs the module's self-tests and lists all algorithms of
+/// OpenSSL and Gabion.
 #[must_use]
 pub fn survey(settings: &Settings) -> Report {
     let mut report = run(settings);
@@ -271,11 +275,11 @@ pub fn survey(settings: &Settings) -> Report {
     std::mem::swap(&mut algorithms.missing, &mut report.algorithms.missing);
     let others = !other_providers(&report).is_empty();
     for &(kind, option) in KINDS {
-        // Whose a group is cannot be told where another provider may have brought it.
+        // With other active providers, the provider of a group cannot be determined.
         if kind == GROUPS && others {
             continue;
         }
-        // What cannot be listed is not there; why not is among the problems already.
+        // If the list fails, the reason is already among the problems.
         let approved = approved(settings, kind, option).unwrap_or_default();
         let offered = output(&mut unrestricted(settings, &["list", option]));
         let offered = listing::entries(&offered.unwrap_or_default());
@@ -287,7 +291,8 @@ pub fn survey(settings: &Settings) -> Report {
     report
 }
 
-/// What the FIPS provider serves by `fips=yes`; of the groups, what libssl has by it.
+/// Returns the algorithms that the FIPS provider serves with `fips=yes`; for groups, those that
+/// libssl has.
 fn approved(settings: &Settings, kind: &str, option: &str) -> Result<Vec<Entry>, String> {
     if kind == GROUPS {
         let listed = openssl(settings, &["list", option, "-propquery", "fips=yes"])?;
@@ -303,7 +308,7 @@ fn algorithm(kind: &'static str, entry: &Entry) -> Algorithm {
     Algorithm { kind, name, providers: entry.provider.iter().cloned().collect() }
 }
 
-/// What is offered and not approved; what two providers offer once, with both.
+/// Returns the offered algorithms that are not approved, each once with all its providers.
 fn without(kind: &'static str, offered: &[Entry], approved: &[Entry]) -> Vec<Algorithm> {
     let mut rows: Vec<(&Entry, Algorithm)> = Vec::new();
     for entry in offered.iter().filter(|entry| !approved.iter().any(|other| entry.same(other))) {
@@ -336,9 +341,10 @@ fn check(settings: &Settings, report: &mut Report) {
     report.hybrids = hybrids(settings, &kems, &exchanges);
 }
 
-/// The hybrids among KEMs that `fips=yes` finds whose other half is not among its key exchanges.
+/// Returns the hybrids among the KEMs found with `fips=yes` whose other component is not an
+/// approved key exchange.
 fn hybrids(settings: &Settings, kems: &[Entry], approved: &[Entry]) -> Vec<Hybrid> {
-    // The minus sign takes the configuration's `fips=yes` out of the question.
+    // The minus sign removes the configuration's `fips=yes` from the query.
     let of_module = &["list", "-key-exchange-algorithms", "-propquery", "provider=fips,-fips"];
     let of_module = openssl(settings, of_module).unwrap_or_default();
     let of_module: Vec<Entry> = listing::entries(&of_module)
@@ -349,7 +355,7 @@ fn hybrids(settings: &Settings, kems: &[Entry], approved: &[Entry]) -> Vec<Hybri
     let hybrid = |entry: &Entry| {
         let name = entry.name().to_string();
         let (half, _) = name.split_once("MLKEM").filter(|(half, _)| !half.is_empty())?;
-        // A curve of NIST's is a parameter of ECDH.
+        // A NIST curve is a parameter of ECDH.
         let exchange = if half.starts_with("SecP") { "ECDH" } else { half };
         let half = half.to_string();
         let in_module = has(&of_module, exchange);
@@ -358,7 +364,7 @@ fn hybrids(settings: &Settings, kems: &[Entry], approved: &[Entry]) -> Vec<Hybri
     kems.iter().filter_map(hybrid).collect()
 }
 
-/// The FIPS provider must be loaded and active.
+/// Checks that the FIPS provider is loaded and active.
 fn check_provider(settings: &Settings, report: &mut Report) {
     match openssl(settings, &["list", "-providers"]) {
         Ok(output) => report.providers = listing::providers(&output),
@@ -382,8 +388,8 @@ fn check_provider(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// No other provider may serve anything: a program fetches from whichever is active with a property
-/// query of its own, such as `fips=no`.
+/// Checks that no other provider is active that serves algorithms: with a property query such as
+/// `fips=no`, a program could fetch from it.
 fn check_other_providers(report: &mut Report) {
     let others = other_providers(report);
     if !others.is_empty() {
@@ -397,14 +403,14 @@ fn check_other_providers(report: &mut Report) {
     }
 }
 
-/// The names of the providers that should not be there. OpenSSL lists those that are activated, and not
-/// every one of them says that it is active.
+/// Returns the names of the forbidden providers. OpenSSL lists only activated providers, and not
+/// all of them report the status active.
 fn other_providers(report: &Report) -> Vec<&str> {
     let names = report.providers.iter().map(|provider| provider.name.as_str());
     names.filter(|name| *name != FIPS_PROVIDER && !HARMLESS_PROVIDERS.contains(name)).collect()
 }
 
-/// Finds the reason why the FIPS provider is not there.
+/// Returns the reason why the FIPS provider is not loaded.
 fn load_failure(settings: &Settings, report: &Report) -> String {
     if !report.module.is_file() {
         return "there is no such file".to_string();
@@ -415,7 +421,7 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
             return format!("{} is missing", own_conf.display());
         }
         let mut verify = command(settings, &["fipsinstall", "-verify", "-quiet"]);
-        // Without the configuration, whose own attempt to load the provider already failed.
+        // Without the configuration, which has already failed to load the provider.
         verify.env("OPENSSL_CONF", "/dev/null").arg("-module").arg(&report.module);
         verify.arg("-in").arg(&own_conf);
         if verify.output().is_ok_and(|output| !output.status.success()) {
@@ -426,7 +432,8 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
         return format!("its self-test {failed} fails");
     }
     match openssl(settings, &["list", "-providers", "-provider", FIPS_PROVIDER]) {
-        // The self-tests passed with an integrity value made for them, so the file is as it was built.
+        // The self-tests passed with a newly computed integrity value, so the module itself is
+        // intact.
         Err(problem) => format!(
             "its self-tests pass, but not with what {} says of it, most often a `module-mac` that \
              belongs to another file: {problem}",
@@ -436,7 +443,8 @@ fn load_failure(settings: &Settings, report: &Report) -> String {
     }
 }
 
-/// Each required algorithm must be found by `fips=yes`, in the FIPS provider. Returns the KEMs that are.
+/// Checks that each required algorithm is found with `fips=yes` in the FIPS provider. Returns the
+/// KEMs found.
 fn check_algorithms(settings: &Settings, report: &mut Report) -> Vec<Entry> {
     let mut kems = Vec::new();
     for (&(kind, option), required) in KINDS.iter().zip([KEMS, SIGNATURES]) {
@@ -463,10 +471,11 @@ fn check_algorithms(settings: &Settings, report: &mut Report) -> Vec<Entry> {
     kems
 }
 
-/// Runs the module's self-tests and reads what each of them says; none where there is no module.
+/// Runs the module's self-tests and parses their results. Returns `None` without a module.
 ///
-/// `fipsinstall` shows them one by one, under an integrity value that it makes for the purpose. The
-/// value that counts is the configuration's: without it the provider is not active.
+/// `fipsinstall` lists them individually, with an integrity value computed for this purpose. The
+/// integrity value in the configuration is checked separately: if it is wrong, the provider is not
+/// active.
 fn self_tests(settings: &Settings, report: &Report) -> Option<SelfTests> {
     report.module_sha256.as_ref()?;
     let mut install = command(settings, &["fipsinstall", "-out", "/dev/null", "-module"]);
@@ -478,16 +487,16 @@ fn self_tests(settings: &Settings, report: &Report) -> Option<SelfTests> {
 }
 
 impl SelfTests {
-    /// The first that failed, as `SHA2 (KAT_Digest)`.
+    /// Returns the first failure, such as `SHA2 (KAT_Digest)`.
     fn first_failure(&self) -> Option<String> {
         let failed = self.tests.iter().find(|test| !test.passed)?;
         Some(format!("{} ({})", failed.name, failed.kind))
     }
 }
 
-/// Without `default_properties = fips=yes` a command would still find unapproved algorithms: of another
-/// provider, where MD5 is one that no FIPS provider has, and of the module itself, which has key
-/// exchanges that it does not approve. Returns those that it does.
+/// Checks the default property query. Without `default_properties = fips=yes`, a command would find
+/// non-approved algorithms: those of other providers (MD5 is in no FIPS provider), and non-approved
+/// key exchanges of the module itself. Returns the approved key exchanges.
 fn check_default_property(settings: &Settings, report: &mut Report) -> Vec<Entry> {
     let mut found = Vec::new();
     if openssl(settings, &["dgst", "-md5", "/dev/null"]).is_ok() {
@@ -503,7 +512,7 @@ fn check_default_property(settings: &Settings, report: &mut Report) -> Vec<Entry
             found.extend(without("key-exchange", &all, &approved).into_iter().map(|row| row.name));
             allowed = approved;
         }
-        // What was not looked at does not count as refused.
+        // A check that failed to run does not count as passed.
         Err(problem) => report.problems.push(problem),
     }
     if !found.is_empty() {
@@ -523,7 +532,7 @@ fn module_source(settings: &Settings, report: &Report) -> Option<ModuleSource> {
     if built.is_some_and(|manifest| manifest.fips_module_sha256 == sha256) {
         return Some(ModuleSource::SelfBuilt);
     }
-    // A file in the bundle's own place that does not even load is ours, damaged.
+    // If the module in the bundle does not load at all, the bundle is damaged.
     let own_place = report.module == settings.layout.fips_module();
     Some(if own_place && report.module_version.is_none() {
         ModuleSource::SelfBuilt
@@ -532,14 +541,14 @@ fn module_source(settings: &Settings, report: &Report) -> Option<ModuleSource> {
     })
 }
 
-/// The bundle's `openssl`, in the environment of mode `only`.
+/// Returns the bundle's `openssl` command in the environment of mode `only`.
 fn command(settings: &Settings, arguments: &[&str]) -> Command {
     let mut command = Command::new(settings.layout.openssl());
     command.args(arguments).envs(settings.variables(FipsMode::Only)).stdin(Stdio::null());
     command
 }
 
-/// The bundle's `openssl` with the default provider and Gabion's: all that there is.
+/// Returns the bundle's `openssl` command with the default provider and Gabion's.
 fn unrestricted(settings: &Settings, arguments: &[&str]) -> Command {
     let mut command = command(settings, arguments);
     command.env("OPENSSL_CONF", settings.layout.gabion_conf());
@@ -547,13 +556,13 @@ fn unrestricted(settings: &Settings, arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs `openssl` and returns its standard output, or a sentence about its failure.
+/// Runs `openssl` and returns its standard output, or a sentence about the failure.
 fn openssl(settings: &Settings, arguments: &[&str]) -> Result<String, String> {
     output(&mut command(settings, arguments))
         .map_err(|problem| format!("`openssl {}` {problem}", arguments.join(" ")))
 }
 
-/// Runs a command and returns its standard output, or the rest of a sentence about its failure.
+/// Runs a command and returns its standard output, or the rest of a sentence about the failure.
 fn output(command: &mut Command) -> Result<String, String> {
     let Output { status, stdout, stderr } =
         command.output().map_err(|cause| format!("cannot be run: {cause}"))?;

@@ -1,4 +1,4 @@
-//! Does a running process use the FIPS provider as mode `only` would have it?
+//! Checks whether a running process uses the FIPS provider as mode `only` requires.
 //!
 //! ```text
 //!   /proc/PID/maps      which libcrypto and which provider modules it has loaded
@@ -7,10 +7,9 @@
 //!   /proc/PID/stat      when it was started: has the configuration changed since?
 //! ```
 //!
-//! That the module is loaded is what no configuration can promise: OpenSSL starts without a word
-//! when it does not load. The answer is about libcrypto and its configuration. What a program asks
-//! of it with a property query, a library context or a provider of its own, or does without
-//! libcrypto, cannot be seen from outside.
+//! A configuration cannot prove that the module is loaded: OpenSSL silently continues if loading
+//! fails. This check covers libcrypto and its configuration. It cannot see property queries,
+//! library contexts and providers that a program sets up itself, or cryptography outside libcrypto.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -27,54 +26,57 @@ use super::run;
 use crate::environment::{FipsMode, Settings};
 use crate::{Error, Result, sha256_file};
 
-/// Clock ticks of `/proc/PID/stat` in a second: USER_HZ, which is 100 wherever Linux runs Gabion.
+/// Clock ticks per second in `/proc/PID/stat`: USER_HZ, which is 100 on all supported Linux
+/// systems.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// How much later than the process a file must have changed to count: clocks of files are coarse.
+/// The minimum time by which a file must be newer than the process to count as changed: file
+/// timestamps are coarse.
 const CLOCK_STEP: Duration = Duration::from_millis(50);
 
-/// How much of a heap is looked through for a copy of the environment.
+/// Maximum size of the heap that is searched for a copy of the environment.
 const HEAP_MAX: u64 = 256 << 20;
 
 /// A file that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MappedFile {
-    /// Its path, as the process sees it.
+    /// Its path in the view of the process.
     pub file: PathBuf,
-    /// SHA-256 of the file; none when it was deleted or replaced since, or cannot be read.
+    /// SHA-256 of the file; `None` if it was deleted or replaced, or cannot be read.
     pub sha256: Option<String>,
 }
 
-/// The answer of [`inspect`]; `preflight --pid --json` prints it.
+/// The result of [`inspect`], printed by `preflight --pid --json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct Report {
     /// The process.
     pub pid: u32,
-    /// True when nothing speaks against it: it has loaded the module that preflight checked, and
-    /// was started with the configuration that preflight checked.
+    /// Whether the process loaded the module and was started with the configuration that preflight
+    /// checked.
     pub ok: bool,
     /// Its program.
     pub program: Option<PathBuf>,
-    /// Every libcrypto that it has loaded.
+    /// The libcrypto libraries it has loaded.
     pub libcrypto: Vec<MappedFile>,
-    /// Every FIPS module that it has loaded.
+    /// The FIPS modules it has loaded.
     pub module: Vec<MappedFile>,
-    /// Provider modules beside it.
+    /// Other provider modules it has loaded.
     pub other_providers: Vec<PathBuf>,
-    /// OPENSSL_CONF of the environment that it was started with.
+    /// OPENSSL_CONF in its initial environment.
     pub openssl_conf: Option<PathBuf>,
-    /// OPENSSL_MODULES of the same.
+    /// OPENSSL_MODULES in its initial environment.
     pub openssl_modules: Option<PathBuf>,
-    /// Whether it has written over that environment, so that both are of its own copy.
+    /// Whether the process has overwritten its initial environment; then the values come from its
+    /// copy on the heap.
     pub environment_overwritten: bool,
-    /// Why `ok` is false, one sentence each.
+    /// The reasons why `ok` is false, one sentence each.
     pub problems: Vec<String>,
 }
 
-/// Looks at a process, and at the environment that it should run in.
+/// Inspects a process and the environment that it should run in.
 ///
 /// # Errors
-/// [`Error::Request`] when there is no such process, or it is another user's.
+/// [`Error::Request`] if the process does not exist or belongs to another user.
 pub fn inspect(settings: &Settings, pid: u32) -> Result<Report> {
     let folder = PathBuf::from(format!("/proc/{pid}"));
     let read = |name: &str| {
@@ -117,7 +119,7 @@ pub fn inspect(settings: &Settings, pid: u32) -> Result<Report> {
     Ok(report)
 }
 
-/// What it was started with must be what preflight finds sound.
+/// Checks that the environment of the process selects the configuration that preflight checked.
 fn check_environment(settings: &Settings, report: &mut Report) {
     let expected = [
         ("OPENSSL_CONF", settings.conf(FipsMode::Only), &report.openssl_conf),
@@ -141,7 +143,8 @@ fn check_environment(settings: &Settings, report: &mut Report) {
     report.problems.extend(run(settings).problems);
 }
 
-/// It must have loaded the bundle's libcrypto, the module that preflight checked, and no other.
+/// Checks that the process loaded the bundle's libcrypto, the FIPS module that preflight checked,
+/// and no other.
 fn check_files(settings: &Settings, report: &mut Report) {
     let libcrypto = settings.layout.lib().join("libcrypto.so");
     let module = settings.modules().join("fips.so");
@@ -167,7 +170,7 @@ fn check_files(settings: &Settings, report: &mut Report) {
     }
 }
 
-/// What preflight checked must be what the process read when it started.
+/// Checks that the files have not changed since the process started.
 fn check_age(settings: &Settings, started: SystemTime, report: &mut Report) {
     let conf = settings.conf(FipsMode::Only);
     let own = settings.conf_override.is_none().then(|| settings.layout.fipsmodule_conf());
@@ -179,7 +182,8 @@ fn check_age(settings: &Settings, started: SystemTime, report: &mut Report) {
     }
 }
 
-/// The files of `/proc/PID/maps`, each once. The path is the sixth column and may hold blanks.
+/// Returns the files in `/proc/PID/maps`, each once. The path is the sixth column and may contain
+/// spaces.
 fn files_of(maps: &[u8]) -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = Vec::new();
     for line in maps.split(|&byte| byte == b'\n') {
@@ -192,7 +196,7 @@ fn files_of(maps: &[u8]) -> Vec<PathBuf> {
     files
 }
 
-/// What the kernel puts behind the path of a mapped file that is no longer there.
+/// The suffix that the kernel adds to the path of a deleted mapped file.
 const DELETED: &str = " (deleted)";
 
 fn name_of(file: &Path) -> String {
@@ -200,7 +204,7 @@ fn name_of(file: &Path) -> String {
     name.strip_suffix(DELETED).map_or(name.clone(), str::to_string)
 }
 
-/// The files whose names are wanted, read through the process's own root.
+/// Returns the wanted files with their hashes, read through the root directory of the process.
 fn hashed(folder: &Path, files: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Vec<MappedFile> {
     let root = folder.join("root");
     let hash = |file: &PathBuf| {
@@ -208,11 +212,11 @@ fn hashed(folder: &Path, files: &[PathBuf], wanted: impl Fn(&str) -> bool) -> Ve
         sha256_file(&root.join(there)).ok()
     };
     let found = files.iter().filter(|file| wanted(&name_of(file)));
-    // A path that ends in the kernel's mark does not open, so it has no hash.
+    // A path with the kernel's suffix cannot be opened, so it has no hash.
     found.map(|file| MappedFile { file: file.clone(), sha256: hash(file) }).collect()
 }
 
-/// Modules that lie where OpenSSL looks for providers, other than the FIPS module.
+/// Returns the modules in OpenSSL's provider folders, other than the FIPS module.
 fn other_providers(settings: &Settings, files: &[PathBuf]) -> Vec<PathBuf> {
     let is_place = |folder: &Path| {
         folder == settings.modules() || folder.file_name() == Some(OsStr::new("ossl-modules"))
@@ -224,7 +228,7 @@ fn other_providers(settings: &Settings, files: &[PathBuf]) -> Vec<PathBuf> {
     files.iter().filter(is_other).cloned().collect()
 }
 
-/// A variable of `/proc/PID/environ`; none when it is empty.
+/// Returns a variable in `/proc/PID/environ`; `None` if it is missing or empty.
 fn variable(environment: &[u8], name: &str) -> Option<PathBuf> {
     let mut entries = environment.split(|&byte| byte == 0);
     let value =
@@ -232,7 +236,7 @@ fn variable(environment: &[u8], name: &str) -> Option<PathBuf> {
     (!value.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(value)))
 }
 
-/// Whether a title stands where the environment did: no entry is left that could be a variable.
+/// Returns whether a process title overwrote the environment, so that no entry can be a variable.
 fn is_overwritten(environment: &[u8]) -> bool {
     let is_variable = |entry: &[u8]| {
         let name = entry.split(|&byte| byte == b'=').next().unwrap_or_default();
@@ -242,8 +246,8 @@ fn is_overwritten(environment: &[u8]) -> bool {
     !environment.is_empty() && !environment.split(|&byte| byte == 0).any(is_variable)
 }
 
-/// The heap of a process, which a server has its private keys on too; none when it has no such
-/// mapping, or when it may not be read.
+/// Reads the heap of a process, which may contain a server's private keys. Returns `None` if there
+/// is no such mapping or it cannot be read.
 fn heap(folder: &Path, maps: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     let line = maps.split(|&byte| byte == b'\n').find(|line| line.ends_with(b" [heap]"))?;
     let (range, _) = std::str::from_utf8(line).ok()?.split_once(' ')?;
@@ -255,7 +259,8 @@ fn heap(folder: &Path, maps: &[u8]) -> Option<Zeroizing<Vec<u8>>> {
     Some(bytes)
 }
 
-/// A variable of the environment that a process has copied to its heap; none when there are two values.
+/// Returns a variable that the process has copied to its heap; `None` if there are two different
+/// values.
 fn copied(heap: &[u8], name: &str) -> Option<PathBuf> {
     let entry = format!("{name}=");
     let mut entries = heap.split(|&byte| byte == 0).filter_map(|text| {
@@ -265,7 +270,7 @@ fn copied(heap: &[u8], name: &str) -> Option<PathBuf> {
     (!value.as_os_str().is_empty() && entries.all(|other| other == value)).then_some(value)
 }
 
-/// When a process was started: field 22 of `/proc/PID/stat`, in ticks since the machine was.
+/// Returns the start time of a process: field 22 of `/proc/PID/stat`, in ticks since boot.
 fn started(stat: &[u8]) -> Result<SystemTime> {
     let path = Path::new("/proc/uptime");
     let uptime = fs::read_to_string(path).map_err(|cause| Error::io("cannot read", path, cause))?;
@@ -279,11 +284,11 @@ fn started(stat: &[u8]) -> Result<SystemTime> {
     })
 }
 
-/// Field 22; the second, a name in parentheses, may hold anything.
+/// Returns field 22. Field 2, a name in parentheses, may contain anything.
 fn start_ticks(stat: &[u8]) -> Option<f64> {
     let text = String::from_utf8_lossy(stat).into_owned();
     let (_, behind) = text.rsplit_once(") ")?;
-    // The first behind the name is field 3.
+    // The first field after the name is field 3.
     behind.split(' ').nth(22 - 3)?.parse().ok()
 }
 

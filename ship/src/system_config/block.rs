@@ -1,7 +1,8 @@
-//! The lines that `enable` adds to a configuration file, between two markers, and `disable` takes out.
+//! The block that `enable` adds to a configuration file between two markers, and `disable` removes.
 //!
-//! They open sections of the file again, so that its own settings (TLS versions, crypto policies, other providers) stay,
-//! and set in each what is missing. Where the file lacks a section, they have one of their own.
+//! The block reopens sections of the file and sets only missing keys, so that the file's settings
+//! (TLS versions, crypto policies, other providers) stay in force. Sections that the file lacks are
+//! added under names of Gabion.
 
 use std::path::Path;
 
@@ -9,22 +10,23 @@ use super::parse::{Configuration, DEFAULT_SECTION};
 use crate::{Error, Result};
 
 const BEGIN: &str = "# BEGIN gabion provider (`gabion provider disable` removes these lines)";
-/// The first marker behind a last line without its end: the newline before the marker is ours.
+/// The first marker if the last line had no line break: the newline before the marker then belongs
+/// to the block.
 const BEGIN_AFTER_PART: &str = "# BEGIN gabion provider, with the newline before (`gabion provider disable` removes these lines)";
 const END: &str = "# END gabion provider";
 
-/// Names of sections that the file does not have itself.
+/// Names of sections that the file itself does not contain.
 const INIT: &str = "gabion_init";
 const PROVIDERS: &str = "gabion_providers";
 const DEFAULT: &str = "gabion_default";
 const MODULE: &str = "gabion_module";
 const ALGORITHMS: &str = "gabion_algorithms";
 
-/// A file's content, divided at the lines between the markers.
+/// The content of a file, split at the markers.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Content<'c> {
     before: &'c [u8],
-    /// The markers and what is between them.
+    /// The markers and the lines between them.
     block: Option<&'c [u8]>,
     after: &'c [u8],
 }
@@ -33,7 +35,7 @@ impl<'c> Content<'c> {
     /// Finds the lines between the markers.
     ///
     /// # Errors
-    /// [`Error::Request`] if one marker is missing, or both are there twice.
+    /// [`Error::Request`] if a marker is missing or appears twice.
     pub(super) fn divide(content: &'c [u8], file: &Path) -> Result<Self> {
         let marked = |marker: &str| -> Vec<(usize, usize)> {
             let mut at = 0;
@@ -50,7 +52,7 @@ impl<'c> Content<'c> {
                 return Ok(Content { before: content, block: None, after: &[] });
             }
             ([begin], []) => Some(begin.0),
-            // Lines that were added behind ours need the newline.
+            // Lines that were added after the block need the newline.
             ([], [begin]) if ends.last().is_some_and(|end| end.1 < content.len()) => Some(begin.0),
             ([], [begin]) => Some(begin.0.saturating_sub(1)),
             _ => None,
@@ -69,14 +71,14 @@ impl<'c> Content<'c> {
         }
     }
 
-    /// Returns the content without the lines between the markers.
+    /// Returns the content without the block.
     pub(super) fn without_block(&self) -> Vec<u8> {
         [self.before, self.after].concat()
     }
 
-    /// Returns the content with `lines` between the markers, where they were or at the end.
+    /// Returns the content with `lines` as the block, at its old position or at the end.
     pub(super) fn with_block(&self, lines: &str) -> Vec<u8> {
-        // A last line without its end has to get one.
+        // The last line must end with a line break.
         let begin = match self.before.last() {
             None | Some(b'\n') => format!("{BEGIN}\n"),
             Some(_) => format!("\n{BEGIN_AFTER_PART}\n"),
@@ -86,13 +88,14 @@ impl<'c> Content<'c> {
     }
 }
 
-/// Returns the lines that activate Gabion's provider in a file with this content, beside what it activates already.
+/// Returns the lines that activate Gabion's provider in a file with this content, in addition to
+/// the providers it already activates.
 ///
-/// `module` is the module's full path; `None` if OpenSSL finds it by its name.
+/// `module` is the module's full path; `None` if OpenSSL finds it by name.
 ///
 /// # Errors
-/// [`Error::Request`] if the file says something that Gabion's provider does not go together with, or names sections by
-/// more than a plain name.
+/// [`Error::Request`] if the file is incompatible with Gabion's provider, or does not name its
+/// sections by plain names.
 pub(super) fn lines(content: &Content, module: Option<&Path>, file: &Path) -> Result<String> {
     let host = Host { parsed: Configuration::parse(&content.without_block()), file };
     host.refuse_own_names()?;
@@ -110,7 +113,7 @@ pub(super) fn lines(content: &Content, module: Option<&Path>, file: &Path) -> Re
         None => lines.set(init, "alg_section", ALGORITHMS),
     };
     host.refuse_other_preference(algorithms)?;
-    // Once a provider is activated, OpenSSL no longer loads the default one by itself.
+    // Once another provider is activated, OpenSSL does not load the default one automatically.
     let default = match host.name(providers, "default")? {
         Some(default) => default,
         None => lines.set(providers, "default", DEFAULT),
@@ -127,22 +130,22 @@ pub(super) fn lines(content: &Content, module: Option<&Path>, file: &Path) -> Re
     if let Some(module) = module {
         lines.set(MODULE, "module", &module.display().to_string());
     }
-    // Programs go on without the module if it goes missing.
+    // Programs continue without the module if it is removed.
     lines.set(MODULE, "soft_load", "1");
     lines.set(MODULE, "activate", "1");
     if host.parsed.value(algorithms, "default_properties").is_none() {
         lines.set(algorithms, "default_properties", PREFERENCE);
     }
-    // What follows in the file, now or later, stays in its section.
+    // Lines after the block, now or later, stay in their section.
     lines.open(&Configuration::parse(content.before).last_section);
 
     Ok(lines.text)
 }
 
-/// What Gabion lacks still comes from the default provider.
+/// Algorithms that Gabion lacks come from the default provider.
 const PREFERENCE: &str = "?provider=gabion";
 
-/// The file without our lines.
+/// The file without the block.
 struct Host<'f> {
     parsed: Configuration,
     file: &'f Path,
@@ -175,8 +178,8 @@ impl Host<'_> {
         }
     }
 
-    /// Refuses a file whose default properties choose other implementations: a preference for Gabion would change or
-    /// break that choice.
+    /// Rejects a file whose default properties select other implementations: preferring Gabion
+    /// would change or break that selection.
     fn refuse_other_preference(&self, algorithms: &str) -> Result<()> {
         if self.parsed.value(algorithms, "fips_mode").is_some_and(is_on) {
             return Err(
@@ -198,7 +201,7 @@ fn is_on(value: &str) -> bool {
     ["1", "yes", "true", "on"].iter().any(|on| value.eq_ignore_ascii_case(on))
 }
 
-/// Settings, each in its section.
+/// Settings by section.
 #[derive(Default)]
 struct Lines {
     text: String,
@@ -241,7 +244,7 @@ mod tests {
         lines(&content(text), None, Path::new(FILE)).unwrap_err().to_string()
     }
 
-    /// Debian's file, shortened; and that of Red Hat.
+    /// A shortened file of Debian, and that of Red Hat.
     const DEBIAN: &str = "openssl_conf = openssl_init\n[openssl_init]\nproviders = provider_sect\nssl_conf = ssl_sect\n\
                           [provider_sect]\ndefault = default_sect\n[default_sect]\n# activate = 1\n[ssl_sect]\n\
                           system_default = d\n[d]\nCipherString = DEFAULT:@SECLEVEL=2\n";

@@ -1,5 +1,5 @@
-//! Whether OpenSSL works with a configuration file, tried in processes of its `openssl` command, since a module that is
-//! broken may crash the process that loads it, or never return.
+//! Tests whether OpenSSL works with a configuration file. The tests run in processes of its
+//! `openssl` command, since a broken module may crash or block the process that loads it.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -9,33 +9,33 @@ use std::time::{Duration, Instant};
 
 use crate::{Error, Result, preflight, sha256_text};
 
-/// Longest time that one command may take: a hundred times what the slowest takes.
+/// Time limit of one command: a hundred times the slowest.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How often a running command is looked at.
+/// Polling interval of a running command.
 const POLL: Duration = Duration::from_millis(2);
-/// What is hashed and signed.
+/// The data that is hashed and signed.
 const MESSAGE: &[u8] = b"Gabion";
 
-/// What OpenSSL offers with a configuration file.
+/// The features that OpenSSL offers with a configuration file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Offer {
     /// The active providers.
     pub(super) providers: Vec<String>,
-    /// The cipher suites of a TLS client, which follow the file's TLS settings.
+    /// The cipher suites of a TLS client, which depend on the file's TLS settings.
     ciphers: String,
 }
 
-/// An `openssl` command, and a folder for what it writes.
+/// An `openssl` command, and a folder for its output.
 pub(super) struct Checker<'o> {
     openssl: &'o Path,
     folder: tempfile::TempDir,
 }
 
 impl<'o> Checker<'o> {
-    /// Makes the folder, which is removed when the value is dropped.
+    /// Creates the folder, which is removed on drop.
     ///
     /// # Errors
-    /// [`Error::NotReady`] if there is no place for temporary files.
+    /// [`Error::NotReady`] if no temporary folder can be created.
     pub(super) fn new(openssl: &'o Path) -> Result<Self> {
         let made = tempfile::Builder::new().prefix("gabion-").tempdir().and_then(|folder| {
             std::fs::write(folder.path().join("message"), MESSAGE)?;
@@ -47,10 +47,10 @@ impl<'o> Checker<'o> {
         Ok(Checker { openssl, folder })
     }
 
-    /// Returns what OpenSSL offers with the configuration file `config`.
+    /// Returns the features that OpenSSL offers with the configuration file `config`.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence with the reason.
     pub(super) fn offer(&self, config: &Path) -> std::result::Result<Offer, String> {
         let listed = preflight::providers(&self.run(config, &["list", "-providers"])?);
         let active = listed.into_iter().filter(|provider| provider.status == "active");
@@ -61,11 +61,11 @@ impl<'o> Checker<'o> {
         Ok(Offer { providers: active.map(|provider| provider.name).collect(), ciphers })
     }
 
-    /// Tries what every program of the host depends on: hashing, signatures by the default provider, a TLS client, and
-    /// whatever `before` had.
+    /// Tests what every program of the host depends on: hashing, signatures with the default
+    /// provider, a TLS client, and all features in `before`.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence with the reason.
     pub(super) fn host(&self, config: &Path, before: &Offer) -> std::result::Result<(), String> {
         let offer = self.offer(config)?;
         let wanted = before.providers.iter().map(String::as_str).chain(["default"]);
@@ -92,10 +92,11 @@ impl<'o> Checker<'o> {
         Ok(())
     }
 
-    /// Tries what [`Checker::host`] does, and that Gabion's provider is active and makes a key.
+    /// Runs the tests of [`Checker::host`], and tests that Gabion's provider is active and
+    /// generates a key.
     ///
     /// # Errors
-    /// A sentence.
+    /// A sentence with the reason.
     pub(super) fn gabion(&self, config: &Path, before: &Offer) -> std::result::Result<(), String> {
         self.host(config, before)?;
         if !self.offer(config)?.has_gabion() {
@@ -105,7 +106,7 @@ impl<'o> Checker<'o> {
         self.run(config, &[&["genpkey"][..], &query].concat()).map(drop)
     }
 
-    /// Runs the command to its end with no variables but those by which it and its libraries are found.
+    /// Runs the command to completion, with only the variables needed to find it and its libraries.
     fn run(&self, config: &Path, arguments: &[&str]) -> std::result::Result<String, String> {
         let shown = format!("`openssl {}`", arguments.join(" "));
         let cannot = |cause: std::io::Error| format!("{shown} cannot be run: {cause}");
@@ -149,7 +150,7 @@ fn ended(command: &mut Command, shown: &str) -> std::result::Result<ExitStatus, 
             Ok(Some(status)) => return Ok(status),
             Ok(None) if start.elapsed() < LIMIT => std::thread::sleep(POLL),
             _ => {
-                // Both fail only for a child that has ended.
+                // Both fail only for a child that has already ended.
                 let _ = child.kill();
                 let _ = child.wait();
                 return Err(format!("{shown} took more than {} s", LIMIT.as_secs()));

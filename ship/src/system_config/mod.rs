@@ -1,12 +1,12 @@
-//! Gabion's provider in the configuration file that every OpenSSL program of the host reads.
+//! Adds Gabion's provider to the configuration file that all OpenSSL programs of the host read.
 //!
 //! ```text
 //!   openssl.cnf ──parse──> block ──> .openssl.cnf.gabion-RANDOM ──check──> backup ──rename──> openssl.cnf ──check──> done
 //!                                          │ fails: nothing changed                              │ fails: the old content again
 //! ```
 //!
-//! Services that do not start cannot be repaired over the network, so each step fails with the old file in place, and
-//! `disable` depends neither on the module nor on a configuration that works.
+//! Services that do not start cannot be repaired over the network. Therefore a failed step leaves
+//! the old file in place, and `disable` needs neither the module nor a working configuration.
 
 mod block;
 mod check;
@@ -25,7 +25,7 @@ use self::check::{Checker, Offer};
 use crate::provider::{InstalledOpenssl, describe, find_module, inspect};
 use crate::{Error, Result, trust};
 
-/// What to change.
+/// The change to make.
 #[derive(Debug)]
 pub struct ConfigRequest {
     /// The `openssl` command of the installation.
@@ -34,26 +34,27 @@ pub struct ConfigRequest {
     pub config: Option<PathBuf>,
 }
 
-/// What was done.
+/// The result of a change.
 #[derive(Debug, Serialize)]
 pub struct ConfigOutcome {
-    /// The configuration file, symbolic links followed.
+    /// The configuration file, with symbolic links resolved.
     pub config: PathBuf,
     /// Whether it was changed.
     pub changed: bool,
-    /// The file with the content before.
+    /// The backup with the previous content.
     pub backup: Option<PathBuf>,
-    /// The provider module that the file names, or that OpenSSL finds by its name.
+    /// The provider module that the file names, or that OpenSSL finds by name.
     pub module: Option<PathBuf>,
-    /// What should be looked at.
+    /// A warning for the user.
     pub warning: Option<String>,
 }
 
-/// Has every program that reads the configuration file load Gabion's provider.
+/// Makes every program that reads the configuration file load Gabion's provider.
 ///
 /// # Errors
-/// [`Error::Request`] if the file says something that does not go together with the provider, [`Error::CheckFailed`] if
-/// OpenSSL does not work with the new content, and others if a file cannot be read or written. The file is then as it was.
+/// [`Error::Request`] if the file is incompatible with the provider, [`Error::CheckFailed`] if
+/// OpenSSL does not work with the new content, and other errors if a file cannot be read or
+/// written. The file is then unchanged.
 pub fn enable(request: &ConfigRequest, module: Option<&Path>) -> Result<ConfigOutcome> {
     let installed = inspect(&request.openssl)?;
     let file = ConfigFile::open(request, Some(&installed))?;
@@ -100,11 +101,12 @@ pub fn enable(request: &ConfigRequest, module: Option<&Path>) -> Result<ConfigOu
     })
 }
 
-/// Takes out of the configuration file what [`enable`] added, whether or not OpenSSL works with the file as it is.
+/// Removes the additions of [`enable`] from the configuration file, whether or not OpenSSL works
+/// with it.
 ///
 /// # Errors
-/// [`Error::Request`] if the lines cannot be told from others, and others if a file cannot be read or written. The file
-/// is then as it was.
+/// [`Error::Request`] if the block cannot be identified, and other errors if a file cannot be read
+/// or written. The file is then unchanged.
 pub fn disable(request: &ConfigRequest) -> Result<ConfigOutcome> {
     let installed = match request.config {
         Some(_) => None,
@@ -118,7 +120,7 @@ pub fn disable(request: &ConfigRequest) -> Result<ConfigOutcome> {
     file.commit(file.stage(&old)?, &file.path)?;
     let backup = file.backup_file();
     let is_spare = std::fs::read(&backup).is_ok_and(|kept| kept == old);
-    // A spare copy does no harm.
+    // A leftover copy does no harm.
     let is_gone = is_spare && std::fs::remove_file(&backup).is_ok();
     let works = Checker::new(&request.openssl)
         .map_err(|error| error.to_string())
@@ -129,10 +131,11 @@ pub fn disable(request: &ConfigRequest) -> Result<ConfigOutcome> {
     Ok(ConfigOutcome { changed: true, backup, warning, ..file.unchanged() })
 }
 
-/// Returns the module's full path, and whether OpenSSL finds it by its name.
+/// Returns the module's full path, and whether OpenSSL finds it by name.
 ///
 /// # Errors
-/// [`Error::NotReady`] if there is no module, or others than its user and root could replace it.
+/// [`Error::NotReady`] if there is no module, or another user than its owner and root could replace
+/// it.
 fn module_of(module: Option<&Path>, installed: &InstalledOpenssl) -> Result<(PathBuf, bool)> {
     let own = installed.modules.join("gabion.so");
     let (module, is_found_by_name) = match module {
@@ -141,7 +144,7 @@ fn module_of(module: Option<&Path>, installed: &InstalledOpenssl) -> Result<(Pat
         None => (find_module().ok_or_else(no_module)?, false),
     };
     let cannot = |cause| Error::io("cannot read", &module, cause);
-    // The file itself may be a link to a version of it, which changes.
+    // The file itself may be a link to a versioned file, which may change.
     let folder = module.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new(".")).canonicalize().map_err(cannot)?;
     let full = folder.join(module.file_name().unwrap_or_default());
@@ -164,12 +167,12 @@ fn no_module() -> Error {
     )
 }
 
-/// A configuration file, locked against other calls while it is changed.
+/// A configuration file, locked against concurrent changes.
 struct ConfigFile {
     path: PathBuf,
     content: Vec<u8>,
     data: Metadata,
-    /// The open folder, with its lock.
+    /// The folder, held open with its lock.
     folder: File,
 }
 
@@ -213,8 +216,8 @@ impl ConfigFile {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// How names of files begin that are written beside it. None of them ends like a file that a folder of OpenSSL's
-    /// configurations includes.
+    /// Returns the prefix of temporary file names. None of these names has an extension that
+    /// OpenSSL includes from a configuration folder.
     fn stage_prefix(&self) -> String {
         format!(".{}.gabion-", self.file_name())
     }
@@ -223,7 +226,7 @@ impl ConfigFile {
         self.path.with_file_name(format!("{}.gabion-backup", self.file_name()))
     }
 
-    /// Removes what a killed process left.
+    /// Removes leftovers of killed processes.
     fn sweep(&self) {
         let prefix = self.stage_prefix();
         for entry in std::fs::read_dir(self.parent()).into_iter().flatten().flatten() {
@@ -233,7 +236,7 @@ impl ConfigFile {
         }
     }
 
-    /// Returns what OpenSSL offers without our lines.
+    /// Returns the features that OpenSSL offers without the block.
     fn offer_without_block(&self, checker: &Checker, content: &Content) -> Result<Offer> {
         let staged = self.stage(&content.without_block())?;
         checker.offer(staged.path()).map_err(|why| {
@@ -244,7 +247,7 @@ impl ConfigFile {
         })
     }
 
-    /// Writes a file beside this one, with its owner, mode and attributes, down to the disk.
+    /// Writes a file with the same owner, mode and attributes to the same folder, and syncs it.
     fn stage(&self, content: &[u8]) -> Result<NamedTempFile> {
         let write = || -> std::io::Result<NamedTempFile> {
             let mut builder = tempfile::Builder::new();
@@ -257,7 +260,7 @@ impl ConfigFile {
                 Some(self.data.gid()),
             )?;
             copy_attributes(&self.path, staged.as_file())?;
-            // After the owner, whose change takes bits away.
+            // Set after the owner, because changing the owner clears bits.
             staged.as_file().set_permissions(self.data.permissions())?;
             staged.as_file().sync_all()?;
             Ok(staged)
@@ -265,7 +268,7 @@ impl ConfigFile {
         write().map_err(|cause| Error::io("cannot write a file beside", &self.path, cause))
     }
 
-    /// Puts a staged file into its place.
+    /// Moves a staged file into place.
     fn commit(&self, staged: NamedTempFile, place: &Path) -> Result<()> {
         if std::fs::read(&self.path).ok().as_deref() != Some(&*self.content) {
             let path = self.path.display();
@@ -279,7 +282,7 @@ impl ConfigFile {
             .map_err(|cause| Error::io("cannot replace", place, cause))
     }
 
-    /// Puts the content back that was read.
+    /// Restores the previous content.
     fn restore(&self, backup: &Path) -> Result<()> {
         let restored = self.stage(&self.content).and_then(|staged| {
             let persisted = staged.persist(&self.path).map_err(|error| error.error);
@@ -298,11 +301,11 @@ impl ConfigFile {
     }
 }
 
-/// Copies extended attributes, access control lists among them.
+/// Copies extended attributes, including access control lists.
 fn copy_attributes(from: &Path, to: &File) -> std::io::Result<()> {
     let mut names = vec![0; 64 << 10];
     let length = match rustix::fs::listxattr(from, &mut names) {
-        // A file system without any.
+        // The file system does not support attributes.
         Err(rustix::io::Errno::OPNOTSUPP) => 0,
         length => length?,
     };
@@ -311,7 +314,7 @@ fn copy_attributes(from: &Path, to: &File) -> std::io::Result<()> {
         let length = rustix::fs::getxattr(from, name, &mut value)?;
         let copied =
             rustix::fs::fsetxattr(to, name, &value[..length], rustix::fs::XattrFlags::empty());
-        // The system labels new files of a folder itself, and may permit nobody else to.
+        // Skipped: the system labels new files itself, and may not permit others to.
         if !name.starts_with(b"security.") {
             copied?;
         }

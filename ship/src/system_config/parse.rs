@@ -1,12 +1,13 @@
 //! The part of OpenSSL's configuration format that decides which providers are loaded (config(5)): sections,
 //! `key = value`, `section::key = value`, `.include`, `.pragma includedir`, comments and continued lines.
 //!
-//! Values are not expanded. A value with `$`, quotes or escapes keeps them, and whoever needs a plain name refuses it.
+//! Values are not expanded. A value with `$`, quotes or escapes keeps them; code that needs a plain
+//! name rejects it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// How deep files may include one another.
+/// Maximum depth of nested includes.
 const DEPTH_MAX: usize = 8;
 
 /// The name of the section before the first header.
@@ -16,9 +17,9 @@ pub(super) const DEFAULT_SECTION: &str = "default";
 #[derive(Debug)]
 pub(super) struct Configuration {
     sections: BTreeMap<String, BTreeMap<String, String>>,
-    /// The section that the end of the file is in.
+    /// The section at the end of the file.
     pub(super) last_section: String,
-    /// Where relative names of included files begin.
+    /// The folder that relative names of included files refer to.
     include_folder: Option<PathBuf>,
 }
 
@@ -34,12 +35,12 @@ impl Configuration {
         configuration
     }
 
-    /// Returns the last value of a key, as the library would.
+    /// Returns the last value of a key, which is the one that OpenSSL uses.
     pub(super) fn value(&self, section: &str, key: &str) -> Option<&str> {
         self.sections.get(section)?.get(key).map(String::as_str)
     }
 
-    /// Returns whether the file opens a section of this name.
+    /// Returns whether the file contains a section of this name.
     pub(super) fn has_section(&self, section: &str) -> bool {
         self.sections.contains_key(section)
     }
@@ -83,8 +84,8 @@ impl Configuration {
         }
     }
 
-    /// Reads an included file, or the `.cnf` and `.conf` files of an included folder. Files that cannot be read are
-    /// passed over, as the library does.
+    /// Reads an included file, or the `.cnf` and `.conf` files of an included folder. Unreadable
+    /// files are skipped, as by OpenSSL.
     fn include(&mut self, target: &Path, depth: usize) {
         let target = match &self.include_folder {
             Some(folder) => folder.join(target),
@@ -110,14 +111,14 @@ impl Configuration {
     }
 }
 
-/// Returns what follows `.include` or `.pragma`, after blanks or `=`.
+/// Returns the text after `.include` or `.pragma` and the spaces or `=` that follow it.
 fn directive<'t>(text: &'t str, name: &str) -> Option<&'t str> {
     let rest = text.strip_prefix(name)?;
     let value = rest.trim_start().strip_prefix('=').unwrap_or(rest);
     (value.len() != rest.len() || rest.starts_with([' ', '\t'])).then(|| value.trim())
 }
 
-/// Returns a line up to its comment: a `#` that is neither quoted nor escaped.
+/// Returns a line without its comment, which starts at a `#` that is neither quoted nor escaped.
 fn without_comment(line: &str) -> &str {
     let mut quote = None;
     let mut is_escaped = false;
