@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   /  ->  home  ->  me  ->  .cache  -> .. ->  bundle-V  ->  bin, lib, ssl
-//!   each: mine or root's, and writable by nobody else; a folder like /tmp by its sticky bit
+//!   each: owned by this user or root, writable by no one else; folders like /tmp: sticky bit
 //! ```
 //!
 //! A user who can write to or rename one of these folders decides what runs. Checking only the

@@ -4,7 +4,7 @@
 //!   request ──> choose: a version, and its source unless a finished bundle is there
 //!                  │
 //!                  v
-//!   place (locked) ──> compile in a folder of its own ──> move into place ──> refresh
+//!   place (locked) ──> compile in a staging folder ──> move into place ──> refresh
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -389,7 +389,7 @@ fn find_finished(
     if !fits(&manifest, request, version, patch, layout)? {
         return Ok(None);
     }
-    // That file is made again.
+    // That file is created again.
     let made = layout.fipsmodule_conf();
     if let Some(part) = layout.missing_parts().iter().find(|part| **part != made) {
         return Err(Error::NotReady(format!(
@@ -401,7 +401,7 @@ fn find_finished(
     Ok(Some(manifest))
 }
 
-/// Whether a finished bundle is of the wanted kind; false when it is, and out of date.
+/// Returns whether a finished bundle is of the requested kind; false if it is but must be rebuilt.
 fn fits(
     manifest: &Manifest,
     request: &BuildRequest,
@@ -411,7 +411,7 @@ fn fits(
 ) -> Result<bool> {
     let prefix = layout.prefix().display();
     let module = manifest.module_version();
-    // Not named, in a place that is: whatever is there is refreshed.
+    // Without a requested version in an explicit prefix, the existing bundle is updated.
     let wanted = match &request.fips_module {
         Some(wanted) => wanted,
         None if request.prefix.is_some() => module,
@@ -425,7 +425,7 @@ fn fits(
     }
     match (&manifest.core_patch_sha256, patch) {
         (None, None) => Ok(true),
-        // What was built from another patch is out of date.
+        // A bundle built from another patch must be rebuilt.
         (Some(there), Some(patch)) => Ok(*there == crate::sha256_text(patch.as_bytes())),
         (there, _) => Err(Error::Request(format!(
             "{prefix} holds an OpenSSL {} the core patch; choose another --prefix, or replace it with \

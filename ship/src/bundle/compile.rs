@@ -1,8 +1,8 @@
-//! Compiles a bundle in a folder of its own, and moves it into place in one step.
+//! Compiles a bundle in a staging folder and moves it into place in one step.
 //!
-//! OpenSSL compiles its final paths in, so it is configured with the final prefix and installed
-//! through DESTDIR into the staging folder. A build that is killed leaves at most that folder behind,
-//! never a PREFIX that looks finished.
+//! OpenSSL compiles its final paths in. It is therefore configured with the final prefix and
+//! installed into the staging folder through DESTDIR. A killed build leaves at most the staging
+//! folder behind, never a PREFIX that looks finished.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -16,36 +16,36 @@ use super::{Layout, Manifest, ModuleRecord};
 use crate::progress::{Stage, duration_text, run_stage};
 use crate::{Error, Result, advisories, pins, provider, sha256_file};
 
-/// Variables of `make` that leave out OpenSSL's static libraries. Nothing in a bundle links with them, and compiling their
-/// objects takes a third of the build.
+/// Variables of `make` that omit OpenSSL's static libraries. Nothing in a bundle links them, and
+/// compiling their objects takes a third of the build time.
 const SHARED_ONLY: [&str; 2] = ["LIBS=", "INSTALL_LIBS="];
 
 /// The versions and options of a build.
 pub(super) struct CompileRequest<'a> {
     pub(super) version: &'a str,
     pub(super) archive: Archive,
-    /// Whether the version was named, and is not just the newest that was to be had.
+    /// Whether the version was requested by name, and is not just the newest available one.
     pub(super) asked: bool,
-    /// Why a newer one was not.
+    /// Why a newer version was not available.
     pub(super) not_had: Vec<String>,
-    /// The FIPS module's own version and source, where they are not the bundle's.
+    /// The FIPS module's version and source, if they differ from the bundle's.
     pub(super) fips: Option<(&'a str, Archive)>,
-    /// Text of the core patch, if it is to be applied.
+    /// The core patch, if it is to be applied.
     pub(super) patch: Option<&'static str>,
-    /// Our provider and our library, as files to copy from.
+    /// The provider module and the library to copy.
     pub(super) provider: Option<PathBuf>,
     pub(super) library: Option<PathBuf>,
-    /// Compilers at a time; `None` for the number of cores.
+    /// Number of parallel compiler processes; `None` for the number of cores.
     pub(super) jobs: Option<usize>,
-    /// The processor that a cross compiler builds for.
+    /// The target architecture of a cross compiler.
     pub(super) cross: Option<&'a str>,
 }
 
-/// Builds what is wanted and moves it to `layout`. Its files name the paths of `named`, which differ from those of
-/// `layout` only in a bundle for a package.
+/// Builds the bundle and moves it to `layout`. Its files refer to the paths of `named`, which
+/// differ from those of `layout` only in a bundle for a package.
 ///
 /// # Errors
-/// Every variant of [`Error`]; the place then holds what it held before.
+/// Every variant of [`Error`]; the bundle's folder is then unchanged.
 pub(super) fn run(
     place: &Place,
     layout: &Layout,
@@ -68,7 +68,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Builds the bundle whose paths are `named` in the staging folder and returns where it is.
+/// Builds the bundle with the paths of `named` in the staging folder, and returns its location.
 fn in_staging(
     staging: &Path,
     log: &Log,
@@ -118,7 +118,7 @@ fn in_staging(
     Ok(tree)
 }
 
-/// Unpacks an archive and makes sure that it is the version that was asked for.
+/// Unpacks an archive and checks that it contains the requested version.
 fn unpack_as(version: &str, archive: &Archive, folder: &Path) -> Result<PathBuf> {
     let found = version_of_archive(archive)?;
     if found != version {
@@ -136,7 +136,7 @@ fn configure(log: &Log, name: &'static str, tree: &Path, options: &[String]) -> 
     })
 }
 
-/// Compiles the FIPS module alone, and puts it into the tree in place of the bundle's own version.
+/// Compiles only the FIPS module, and replaces the one in the tree with it.
 fn build_module(log: &Log, source: &Path, jobs: usize, tree: &Layout) -> Result<()> {
     run_stage("FIPS module: compile", || {
         for target in ["build_generated", "providers/fips.so"] {
@@ -149,7 +149,7 @@ fn build_module(log: &Log, source: &Path, jobs: usize, tree: &Layout) -> Result<
     })
 }
 
-/// Refuses early, with the package names, when the build could not start.
+/// Fails early, naming the missing packages, if the build cannot start.
 fn require_tools() -> Result<()> {
     let missing: Vec<&str> = ["perl", "make", "cc", "tar", "gzip"]
         .into_iter()
@@ -170,7 +170,7 @@ fn require_tools() -> Result<()> {
     )))
 }
 
-/// The arguments of OpenSSL's Configure for a place, and for this machine's processor or that of a cross compiler.
+/// Returns the arguments of OpenSSL's Configure for a prefix and an architecture.
 fn configure_options(layout: &Layout, cross: Option<&str>) -> Result<Vec<String>> {
     let target = match (std::env::consts::OS, cross.unwrap_or(std::env::consts::ARCH)) {
         ("linux", "x86_64") => "linux-x86_64",
@@ -185,7 +185,7 @@ fn configure_options(layout: &Layout, cross: Option<&str>) -> Result<Vec<String>
     let mut options = vec![
         target.to_string(),
         "enable-fips".to_string(),
-        // 64-bit P-256, P-384 and P-521, as distributions build them.
+        // 64-bit code for P-256, P-384 and P-521, as in the builds of distributions.
         "enable-ec_nistp_64_gcc_128".to_string(),
         "no-tests".to_string(),
         "no-docs".to_string(),
@@ -198,7 +198,7 @@ fn configure_options(layout: &Layout, cross: Option<&str>) -> Result<Vec<String>
     Ok(options)
 }
 
-/// Runs make, counting compiler calls against the number that a dry run announces.
+/// Runs make, counting compiler calls; a dry run determines their total number.
 fn compile(log: &Log, tree: &Path, jobs: usize) -> Result<()> {
     let is_compiler_call = |line: &str| line.contains(" -c ");
     let dry_run = Command::new("make")
@@ -226,11 +226,11 @@ fn compile(log: &Log, tree: &Path, jobs: usize) -> Result<()> {
     result
 }
 
-/// Runs the module's self-tests and writes `fipsmodule.cnf`, in one step.
+/// Runs the module's self-tests and writes `fipsmodule.cnf` atomically.
 ///
-/// `-pedantic` turns on every check of the module that OpenSSL leaves off for older programs: with
-/// it RSA key transport and the key schedule of TLS 1.2 without an extended master secret are
-/// refused, as FIPS 140-3 has it.
+/// `-pedantic` enables all checks of the module that OpenSSL disables by default for older
+/// programs. With it, RSA key transport and the TLS 1.2 key schedule without an extended master
+/// secret are refused, as FIPS 140-3 requires.
 pub(super) fn test_fips_module(staging: &Path, log: &Log, tree: &Layout) -> Result<()> {
     let (made, place) = (staging.join("fipsmodule.cnf"), tree.fipsmodule_conf());
     run_stage("OpenSSL: FIPS self-tests", || {
@@ -242,7 +242,7 @@ pub(super) fn test_fips_module(staging: &Path, log: &Log, tree: &Layout) -> Resu
                 .arg(tree.fips_module())
                 .arg("-out")
                 .arg(&made)
-                // The command must find its own libraries, and no configuration file.
+                // The command must find its own libraries but no configuration file.
                 .env("LD_LIBRARY_PATH", tree.lib())
                 .env("OPENSSL_CONF", "/dev/null")
                 .env_remove("OPENSSL_MODULES"),
@@ -288,7 +288,8 @@ fn write_manifest(tree: &Layout, wanted: &CompileRequest<'_>, options: Vec<Strin
     Ok(())
 }
 
-/// The current time as [`utc_text`] has it, or the time that `SOURCE_DATE_EPOCH` gives to a reproducible build.
+/// Returns the current time in the format of [`utc_text`]; in a reproducible build, the time in
+/// `SOURCE_DATE_EPOCH`.
 pub(super) fn now_text() -> String {
     let given = std::env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok());
     utc_text(given.unwrap_or_else(|| {
@@ -297,11 +298,11 @@ pub(super) fn now_text() -> String {
     }))
 }
 
-/// Seconds since 1970 as `YYYY-MM-DDThh:mm:ssZ` in the Gregorian calendar.
+/// Formats seconds since 1970 as `YYYY-MM-DDThh:mm:ssZ` in the Gregorian calendar.
 fn utc_text(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days are counted from 1 March of year 0, so that the leap day ends a year; an era is 400
-    // years, 146 097 days, and 719 468 days lie between that day and 1 January 1970.
+    // Days are counted from 1 March of year 0, so that the leap day ends a year. An era has 400
+    // years or 146 097 days, and 719 468 days lie between that day and 1 January 1970.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

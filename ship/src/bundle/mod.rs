@@ -9,7 +9,7 @@
 //!   PREFIX/ssl/fipsmodule.cnf              its integrity value, from `openssl fipsinstall`
 //!   PREFIX/ssl/openssl-fips.cnf            fips=yes is the default property
 //!   PREFIX/ssl/openssl-gabion.cnf          default provider and ours, ours preferred
-//!   PREFIX/gabion-bundle.json              written last: the bundle is finished, and what it is
+//!   PREFIX/gabion-bundle.json              written last: marks the bundle as finished
 //! ```
 
 mod archive;

@@ -4,7 +4,7 @@
 //! ```text
 //!   run      what the guard asks before a command starts
 //!   survey   the same, the module's self-tests, and everything that OpenSSL and Gabion offer
-//!   process  what a running process has mapped, and what it was started with
+//!   process  the files that a running process has mapped, and its initial environment
 //! ```
 //!
 //! All checks use the bundle's `openssl` command. OpenSSL silently continues if a provider fails to
