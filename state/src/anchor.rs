@@ -1,4 +1,5 @@
-//! Anchors: witnesses of a state that lie elsewhere, so that a copied or restored folder does not bring them.
+//! Anchors: witnesses of a key's newest state, stored elsewhere so that copying or restoring the
+//! key's folder does not restore them.
 //!
 //! ```text
 //!   state of generation g, stamp s, after b        an anchor may say
@@ -8,11 +9,12 @@
 //!                                                  else        one of the two is an old copy: refused
 //! ```
 //!
-//! A mark that says gone has the stamp of the state that left and a higher generation than it, so that programs that do not
-//! know the lifecycle find the state too old (ADR 0094).
+//! A mark that records that the key left has the stamp of the state that left, and a higher
+//! generation. Programs that do not know the lifecycle therefore find the state too old (ADR 0094).
 //!
-//! An index leaves only after every anchor was raised to the state that reserves it. A state that was recovered has no b:
-//! only the anchors that `recover` raised or created are witnesses of it, and of those that follow it (ADR 0080).
+//! An index is released only after every anchor was raised to the state that reserves it. A
+//! recovered state has no b: only the anchors that `recover` raised or created are witnesses of it
+//! and its successors (ADR 0080).
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -23,54 +25,58 @@ use gabion_disk::{Access, Disk, read_full};
 use crate::record::{ANCHOR_MAGIC, KeyId, Lifecycle, Mark, NO_STAMP, Stamp, State};
 use crate::slots::{BLOCK, Slots};
 
-/// A witness of the newest state. A counter of a TPM may be one, or another machine.
+/// A witness of the newest state, such as a file, a TPM counter or another machine.
 pub trait Anchor: Send {
-    /// What messages call it.
+    /// Returns the name used in messages.
     fn name(&self) -> String;
 
-    /// Keeps everybody else from raising it until this value ends; whether nobody else does so already. Two copies
-    /// of a key have a lock each and one anchor: without this both could find what they expect, and raise it. A
-    /// witness that compares and raises in one step has nothing to do here.
+    /// Locks the anchor until this value is dropped. Returns whether it was free. Two copies of a
+    /// key have separate locks but share their anchors: without this lock, both could find the
+    /// expected mark and raise it. A witness that compares and raises in one step can use the
+    /// default, which does nothing.
     ///
     /// # Errors
-    /// The system's. A witness that is missing is none: [`Anchor::read`] says so.
+    /// The system's. A missing anchor is not an error here: [`Anchor::read`] reports it.
     fn hold(&mut self) -> io::Result<bool> {
         Ok(true)
     }
 
-    /// Lets others raise it again.
+    /// Releases the lock.
     fn release(&mut self) {}
 
-    /// What it was raised to last. None where it is missing, or can't be read as one: that is no fresh start.
+    /// Returns the mark it was raised to last, or `None` if it is missing or damaged. `None` does
+    /// not mean that the key is new.
     ///
     /// # Errors
     /// The system's.
     fn read(&mut self) -> io::Result<Option<Mark>>;
 
-    /// Raises it, durably when it returns, from the generation that has the stamp `before` or from the same one;
-    /// where that is none, from whatever it says.
+    /// Raises the anchor, durably when it returns. The current mark must be that of the generation
+    /// with the stamp `before`, or of the same generation as `mark`. If `before` is `None`, any
+    /// mark is replaced.
     ///
     /// # Errors
-    /// If it says anything else, which it goes on saying; the system's, and then nobody knows what it says.
+    /// If the anchor has another mark, which then stays; and the system's, after which the mark is
+    /// unknown.
     fn raise(&mut self, mark: &Mark, before: Option<&Stamp>) -> io::Result<()>;
 }
 
-/// What an anchor says about a state.
+/// The result of comparing an anchor with a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The anchor agrees with the state.
     UpToDate,
     /// The anchor is one generation behind the state.
     OneBehind,
-    /// The state was recovered, and this anchor was not raised by that.
+    /// The state was recovered, but the recovery did not raise this anchor.
     NotRecovered,
-    /// The state is older than what the anchor saw.
+    /// The state is older than the state that the anchor saw.
     StateIsOld,
-    /// The anchor is older than the state can explain.
+    /// The anchor is more than one generation older than the state.
     AnchorIsOld,
-    /// It saw another state of the same age.
+    /// The anchor saw another state of the same generation.
     Diverged,
-    /// The key left this anchor.
+    /// The key left this anchor: it was handed over or retired.
     KeyLeft(Lifecycle),
 }
 
@@ -97,8 +103,8 @@ pub fn verdict(mark: &Mark, state: &State, key: &KeyId) -> Verdict {
 }
 
 impl Verdict {
-    /// Returns the verdict if the state was recovered, as
-    /// [`Log::ends_with_recovery`](crate::log::Log::ends_with_recovery) finds.
+    /// Adjusts the verdict if the state was recovered, according to
+    /// [`Log::ends_with_recovery`](crate::log::Log::ends_with_recovery).
     pub fn after_recovery(self, is_recovered: bool) -> Self {
         match self {
             Verdict::OneBehind if is_recovered => Verdict::NotRecovered,
@@ -106,7 +112,7 @@ impl Verdict {
         }
     }
 
-    /// Whether the key left the anchor.
+    /// Returns whether the key left the anchor.
     pub fn lifecycle(self) -> Lifecycle {
         match self {
             Verdict::KeyLeft(lifecycle) => lifecycle,
@@ -114,7 +120,7 @@ impl Verdict {
         }
     }
 
-    /// Why the state may not be used; None where it may.
+    /// Returns why the state must not be used, or `None` if it may be.
     pub fn refusal(self) -> Option<&'static str> {
         match self {
             Verdict::UpToDate | Verdict::OneBehind | Verdict::KeyLeft(Lifecycle::Active) => None,
@@ -144,7 +150,7 @@ impl Verdict {
     }
 }
 
-/// A file as an anchor.
+/// An anchor in a file.
 pub struct FileAnchor {
     disk: Arc<dyn Disk>,
     path: PathBuf,
@@ -152,12 +158,12 @@ pub struct FileAnchor {
 }
 
 impl FileAnchor {
-    /// The file of this name, which is there or not.
+    /// Returns the anchor in the file `path`, which may be missing.
     pub fn new(disk: Arc<dyn Disk>, path: PathBuf) -> Self {
         FileAnchor { disk, path, slots: None }
     }
 
-    /// Opens the file once. Returns `None` if it is missing.
+    /// Opens the file on first use. Returns `None` if it is missing.
     fn open_slots(&mut self, access: Access) -> io::Result<Option<&mut Slots>> {
         if self.slots.is_none() {
             let file = match self.disk.open(&self.path, access) {
@@ -169,7 +175,8 @@ impl FileAnchor {
         Ok(self.slots.as_mut())
     }
 
-    /// Whether the file is there and was never written to: whoever made it was killed at it.
+    /// Returns whether the file exists but was never written: the process that created it was
+    /// killed.
     pub(crate) fn is_blank(&mut self) -> bool {
         let Ok(Some(slots)) = self.open_slots(Access::Read) else { return false };
         let mut bytes = [0; 2 * BLOCK as usize];
@@ -177,7 +184,7 @@ impl FileAnchor {
         read.is_ok_and(|read| bytes[..read].iter().all(|byte| *byte == 0))
     }
 
-    /// Whether such a file could be made: the folders above it are, and stay.
+    /// Checks that an anchor could be created: creates the missing parent folders and keeps them.
     pub(crate) fn probe(disk: &dyn Disk, path: &Path) -> io::Result<()> {
         let folder = path.parent().ok_or(ErrorKind::NotFound)?;
         make_folders(disk, folder)?;
@@ -186,15 +193,15 @@ impl FileAnchor {
         let probe = PathBuf::from(probe);
         match disk.open(&probe, Access::New) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(error),
-            // One that is there was left by somebody who was killed.
+            // A leftover of a killed process.
             _ => disk.remove(&probe),
         }
     }
 
-    /// Makes the file and the folders above it, with a first mark; durable when it returns.
+    /// Creates the file and its parent folders with a first mark; durable when it returns.
     ///
     /// # Errors
-    /// The system's. [`ErrorKind::AlreadyExists`] if there is one. Then none is made.
+    /// The system's; [`ErrorKind::AlreadyExists`] if the file exists. Then no file is created.
     pub fn create(disk: &dyn Disk, path: &Path, mark: &Mark) -> io::Result<()> {
         let folder = path.parent().ok_or(ErrorKind::NotFound)?;
         make_folders(disk, folder)?;
@@ -215,7 +222,7 @@ impl Anchor for FileAnchor {
     }
 
     fn hold(&mut self) -> io::Result<bool> {
-        // By the same handle through which it is raised, so that it is held as long as it may be.
+        // Uses the handle that raises the anchor, so the lock lasts as long as needed.
         match self.open_slots(Access::Write)? {
             Some(slots) => slots.file().try_lock(),
             None => Ok(true),
@@ -224,7 +231,7 @@ impl Anchor for FileAnchor {
 
     fn release(&mut self) {
         if let Some(slots) = self.slots.take() {
-            // It is closed in any case.
+            // The file is closed in any case.
             let _ = slots.file().unlock();
         }
     }
@@ -260,7 +267,8 @@ impl Anchor for FileAnchor {
     }
 }
 
-/// The default anchor of a key, of those of a home; a sector of a key has its own.
+/// Returns the default path of a key's anchor in a home. Each sector of a key has a separate
+/// anchor.
 pub fn default_path(anchors: &Path, key: &KeyId, first: u64) -> PathBuf {
     let mut name: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
     if first > 0 {
@@ -269,7 +277,7 @@ pub fn default_path(anchors: &Path, key: &KeyId, first: u64) -> PathBuf {
     anchors.join(name)
 }
 
-/// Makes a folder and those above it, durably.
+/// Creates a folder and its parents durably.
 fn make_folders(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
     if disk.identity(folder).is_ok() {
         return Ok(());
@@ -315,7 +323,8 @@ mod tests {
         assert_eq!(said(mark(3, 4, 1)), Verdict::AnchorIsOld);
         assert_eq!(said(mark(6, 4, 1)), Verdict::StateIsOld);
         assert_eq!(said(Mark { key: [2; 32], ..mark(5, 5, 9) }), Verdict::Diverged);
-        // A state that was recovered, which an anchor of the generation before can't have seen, whatever it says.
+        // A recovered state: an anchor of the previous generation cannot have seen it, whatever its
+        // mark.
         let recovered = State { previous_stamp: NO_STAMP, ..state.clone() };
         let said = |mark: Mark| verdict(&mark, &recovered, &key);
         assert_eq!(said(mark(5, 5, 9)), Verdict::UpToDate);

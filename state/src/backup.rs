@@ -1,7 +1,9 @@
-//! A key's files in one: for another disk, not for signing twice.
+//! Backups: a key's files in one file, for use on another disk but never for signing an index
+//! twice.
 //!
-//! A backup has no anchor. Restored where the anchors are, it goes on only if nothing was signed since it was made;
-//! else, and where they are not, [`crate::recover`] has to be told how much to burn.
+//! A backup contains no anchor. After restoring it next to its anchors, the key is usable only if
+//! nothing was signed since the backup. Otherwise, or without the anchors, [`crate::recover`] needs
+//! to know how many indexes to burn.
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -25,10 +27,11 @@ use crate::record::Lifecycle;
 
 const MAGIC: [u8; 8] = *b"gabback1";
 
-/// Writes a backup of a key's files, durably, while nobody signs.
+/// Writes a backup of a key's files, durably. The key cannot sign meanwhile.
 ///
 /// # Errors
-/// If somebody signs; if the key was handed over or retired here; if there is a file `out`; if a file can't be read or
+/// If the key is in use; if it was handed over or retired here; if the file `out` exists; if a file
+/// cannot be read or written.
 /// written.
 pub fn backup(environment: &Environment, key: &Path, out: &Path) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
@@ -40,7 +43,7 @@ pub fn backup(environment: &Environment, key: &Path, out: &Path) -> Result<(), L
     written
 }
 
-/// Takes the lock of a key of which nothing is lost.
+/// Takes the lock of a key, and checks that no file of it is missing.
 pub(crate) fn take_lock(environment: &Environment, paths: &Paths) -> Result<Lock, LedgerError> {
     let disk = &*environment.disk;
     paths.check_present(disk, &[&paths.state, &paths.log, &paths.lock])?;
@@ -51,10 +54,11 @@ pub(crate) fn take_lock(environment: &Environment, paths: &Paths) -> Result<Lock
     }
 }
 
-/// Refuses a key that left this home: a backup of what stayed is older than what may be signed elsewhere.
+/// Rejects a key that left this home: its files here are older than the indexes that may be signed
+/// elsewhere.
 fn check_active(environment: &Environment, paths: &Paths) -> Result<(), LedgerError> {
     let (head, _, state) = match read_state(&*environment.disk, paths, Access::Read) {
-        // A key whose state is damaged is backed up as it is, and so is one whose anchors are lost.
+        // A key with a damaged state or lost anchors is backed up unchanged.
         Err(LedgerError::Unsafe(_)) => return Ok(()),
         read => read?,
     };
@@ -71,8 +75,9 @@ fn check_active(environment: &Environment, paths: &Paths) -> Result<(), LedgerEr
     Ok(())
 }
 
-/// Writes a new backup, durably, under its name only when all of it is there and `before_name` succeeded. A part of a backup
-/// is none: it has another name, FILE.part, by which the next one removes it where a process was killed.
+/// Writes a new backup durably. It gets its name only when it is complete and `before_name`
+/// succeeded. Until then it is named FILE.part, which the next call removes if a process was
+/// killed.
 pub(crate) fn write_whole(
     disk: &dyn Disk,
     out: &Path,
@@ -113,7 +118,7 @@ pub(crate) fn write_whole(
             Err(error)
         }
         Ok(()) => disk.sync_folder(folder_of(out)).map_err(|error| {
-            // Nobody knows whether its name will be there.
+            // After the error it is unknown whether the name exists on the disk.
             let _ = disk.remove(out);
             at(error)
         }),
@@ -122,7 +127,7 @@ pub(crate) fn write_whole(
     written
 }
 
-/// Whether a file is a whole backup of a key's files as they are now.
+/// Returns whether a file is a complete backup of the current files of a key.
 pub(crate) fn is_backup_of(
     disk: &dyn Disk,
     out: &Path,
@@ -154,29 +159,29 @@ pub(crate) fn is_backup_of(
     Ok(true)
 }
 
-/// Makes a backup and its name durable.
+/// Syncs a backup and its name.
 pub(crate) fn sync_backup(disk: &dyn Disk, out: &Path) -> Result<(), LedgerError> {
     let file = disk.open(out, Access::Read).map_err(|error| failed(out, &error))?;
     file.sync().and_then(|()| disk.sync_folder(folder_of(out))).map_err(|error| failed(out, &error))
 }
 
-/// Removes what a process left that was killed while it wrote a backup, and nothing else.
+/// Removes the partial backup of a killed process, and nothing else.
 fn remove_part(disk: &dyn Disk, part: &Path) -> io::Result<()> {
     let file = disk.open(part, Access::Read)?;
     let mut begins = [0; MAGIC.len()];
     let len = read_full(&*file, &mut begins, 0)?;
-    // What was not written yet when the power went is zeros.
+    // Data that was not written before a power failure reads as zeros.
     match begins[..len] == MAGIC[..len] || begins.iter().all(|byte| *byte == 0) {
         true => disk.remove(part),
         false => Err(io::Error::other("it is in the way, and is no part of a backup")),
     }
 }
 
-/// Writes the files of a key from a backup. What a process left that was killed at it is removed first.
+/// Restores the files of a key from a backup. Leftovers of a killed process are removed first.
 ///
 /// # Errors
-/// [`LedgerError::Place`] if it is damaged, or has the name of one of the files; if one of them is there already, or
-/// can't be written. Then none is.
+/// [`LedgerError::Place`] if the backup is damaged or has the name of one of the files, or if one
+/// of the files exists or cannot be written. No file is created then.
 pub fn restore(environment: &Environment, backup: &Path, key: &Path) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
     let misplaced = |reason: &str| LedgerError::Place(format!("{}: {reason}", backup.display()));
@@ -195,14 +200,14 @@ pub fn restore(environment: &Environment, backup: &Path, key: &Path) -> Result<(
     make_files(environment, &paths, Work::Restore, |made| {
         copy_file(disk, &*file, &log, &paths.log, made)?;
         copy_file(disk, &*file, &state, &paths.state, made)?;
-        // The private key comes last, and whole.
+        // The private key is written last and atomically.
         write_file(disk, &paths.key, &secret, false).map_err(|error| failed(&paths.key, &error))?;
         made.push(paths.key.clone());
         Ok(())
     })
 }
 
-/// A backup that is being written, through memory that is wiped.
+/// Writes a backup through a buffer that is wiped.
 struct Writer<'a> {
     file: &'a dyn DiskFile,
     len: u64,
@@ -232,7 +237,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes all that a backup has.
+/// Writes the content of a backup.
 fn write_all_of(
     disk: &dyn Disk,
     paths: &Paths,
@@ -263,7 +268,7 @@ fn write_all_of(
     backup.put(&sum).and_then(|()| backup.flush()).map_err(at)
 }
 
-/// Finds the files of a backup in it: the private key, the state and the log. `None` if it is no whole backup.
+/// Finds the private key, the state and the log in a backup. Returns `None` if it is incomplete.
 fn find_sections(file: &dyn DiskFile) -> io::Result<Option<[Range<u64>; 3]>> {
     let Some(end) = file.size()?.checked_sub(32) else { return Ok(None) };
     let mut sum = Sha256::new();

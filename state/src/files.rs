@@ -1,4 +1,4 @@
-//! Which files a key has, and what is told of their errors.
+//! The files of a key, and the errors about them.
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -22,12 +22,12 @@ pub struct Environment {
     pub disk: Arc<dyn Disk>,
     /// The machine.
     pub machine: Arc<dyn Machine>,
-    /// Where stamps come from.
+    /// The source of stamps.
     pub entropy: Arc<dyn Entropy + Send + Sync>,
 }
 
 impl Environment {
-    /// This machine and its operating system.
+    /// Returns the environment of this machine and its operating system.
     pub fn real() -> Self {
         Environment {
             disk: Arc::new(RealDisk),
@@ -40,22 +40,22 @@ impl Environment {
 /// The files of a key.
 #[derive(Clone, Debug)]
 pub struct Paths {
-    /// The private key, which never changes.
+    /// The private key; never changes.
     pub key: PathBuf,
-    /// The state.
+    /// The state: which indexes are used.
     pub state: PathBuf,
-    /// What was signed.
+    /// The log of all signatures.
     pub log: PathBuf,
-    /// Trees, which can be made again.
+    /// Cached trees, which can be computed again.
     pub trees: PathBuf,
     /// The lock.
     pub lock: PathBuf,
-    /// How far the key is that is being made.
+    /// The progress of a key generation.
     pub part: PathBuf,
 }
 
 impl Paths {
-    /// Returns the files of a key of this name, whether they exist or not.
+    /// Returns the file paths of a key with this name, whether they exist or not.
     pub fn new(key: &Path) -> Self {
         let beside = |ending: &str| {
             let mut name = key.as_os_str().to_owned();
@@ -72,22 +72,24 @@ impl Paths {
         }
     }
 
-    /// Returns the files of an existing key, with links in its name resolved.
+    /// Returns the file paths of an existing key, with symbolic links in its name resolved.
     pub fn resolve_existing(disk: &dyn Disk, key: &Path) -> Result<Self, LedgerError> {
         Ok(Self::new(&disk.canonical(key).map_err(|error| failed(key, &error))?))
     }
 
-    /// Each of them.
+    /// Returns all paths.
     pub fn all(&self) -> [&Path; 6] {
         [&self.key, &self.state, &self.log, &self.lock, &self.trees, &self.part]
     }
 
-    /// What those are called that are written under another name first: whoever writes one removes what has it.
+    /// Returns the temporary names of files that are being written. The next writer removes
+    /// leftovers.
     pub fn unfinished(&self) -> [PathBuf; 3] {
         [&self.key, &self.trees, &self.part].map(|path| temporary_path(path))
     }
 
-    /// Returns the command that makes a key usable again whose state may not be the newest one, or that left this home.
+    /// Returns the command that makes a key usable again if its state may be outdated or it left
+    /// this home.
     pub fn recovery_command(&self, lifecycle: Lifecycle) -> String {
         let key = quote(&self.key);
         let takes_back = format!(
@@ -109,24 +111,25 @@ impl Paths {
         }
     }
 
-    /// The error of a state that may not be used until it is recovered.
+    /// Returns the error for a state that must not be used until it is recovered.
     pub(crate) fn unsafe_until_recovered(&self, path: &Path, reason: &str) -> LedgerError {
         unsafe_state(path, &format!("{reason}; {}", self.recovery_command(Lifecycle::Active)))
     }
 
-    /// The error of a file, an anchor in general, that forbids signing; `None` if it does not.
+    /// Returns the error for a file (usually an anchor) that forbids signing, or `None` if it does
+    /// not.
     pub(crate) fn refusal_of(&self, file: &Path, verdict: Verdict) -> Option<LedgerError> {
         let reason = verdict.refusal()?;
         let way_on = self.recovery_command(verdict.lifecycle());
         Some(unsafe_state(file, &format!("{reason}; {way_on}")))
     }
 
-    /// Refuses a key that left with its state.
+    /// Rejects a key whose state records that it left.
     pub(crate) fn check_active(&self, lifecycle: Lifecycle) -> Result<(), LedgerError> {
         self.refusal_of(&self.state, Verdict::KeyLeft(lifecycle)).map_or(Ok(()), Err)
     }
 
-    /// Fails if one of these files is missing, without which nobody signs.
+    /// Fails if one of the files required for signing is missing.
     pub(crate) fn check_present(
         &self,
         disk: &dyn Disk,
@@ -142,16 +145,16 @@ impl Paths {
         })
     }
 
-    /// The folder that they are in.
+    /// Returns the folder of the key.
     pub fn folder(&self) -> &Path {
         folder_of(&self.key)
     }
 }
 
-/// Of a file of a key.
+/// The message for a missing file of a key.
 pub(crate) const IS_LOST: &str =
     "it is not there: the key was copied without its state, or that is lost";
-/// Nothing else says which indexes are used.
+/// The state is the only record of the used indexes.
 const STATE_BACK: &str = "put it back, or restore a backup of the key by `gabion hbs restore FILE --out NEW`, and burn what \
     was signed since by `gabion hbs recover NEW --burn N`";
 
@@ -165,7 +168,7 @@ fn quote(path: &Path) -> String {
     }
 }
 
-/// The folder that a file is in.
+/// Returns the folder that contains a file.
 pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -173,7 +176,7 @@ pub fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// The stamp of a new generation.
+/// Draws the stamp of a new generation.
 pub fn new_stamp(environment: &Environment) -> Result<Stamp, LedgerError> {
     let mut stamp = [0; 16];
     let drawn = environment.entropy.fill(&mut stamp);
@@ -181,7 +184,7 @@ pub fn new_stamp(environment: &Environment) -> Result<Stamp, LedgerError> {
     Ok(stamp)
 }
 
-/// The identity of a key or sector, which the state beside its file has to match.
+/// The identity of a key or sector, which its state must match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyIdentity {
     /// The public key. The sectors of a key share it.
@@ -191,19 +194,20 @@ pub struct KeyIdentity {
 }
 
 impl KeyIdentity {
-    /// Refuses the state of another key or sector. Call it under the key's lock: before, the file may still be replaced.
+    /// Rejects the state of another key or sector. Call it while holding the key's lock, because
+    /// the file may be replaced otherwise.
     pub(crate) fn check_state(&self, paths: &Paths, head: &Head) -> Result<(), LedgerError> {
         check_key(paths, head, &self.public)?;
         check_indexes(paths, &(head.first..head.end), &self.indexes)
     }
 }
 
-/// Refuses a state that is not of the key with this public key.
+/// Rejects a state that does not belong to the key with this public key.
 pub fn check_key(paths: &Paths, head: &Head, public: &[u8]) -> Result<(), LedgerError> {
     check_id(paths, &head.key, public)
 }
 
-/// The same, by what names the key.
+/// Rejects the state of another key, given the key's id.
 pub fn check_id(paths: &Paths, key: &KeyId, public: &[u8]) -> Result<(), LedgerError> {
     match *key == digest_of(public) {
         true => Ok(()),
@@ -211,7 +215,7 @@ pub fn check_id(paths: &Paths, key: &KeyId, public: &[u8]) -> Result<(), LedgerE
     }
 }
 
-/// Refuses the state of another sector of the key than the private key's.
+/// Rejects a state that belongs to another sector than the private key.
 pub fn check_indexes(
     paths: &Paths,
     of_state: &Range<u64>,
@@ -229,12 +233,12 @@ const OTHER_SECTOR: &str =
 const OTHER_KEY: &str = "it is the state of another key; put back the one that was made with this key, or restore a backup of it \
     by `gabion hbs restore FILE --out NEW`";
 
-/// The error of a call that failed at a file.
+/// Returns the error of a failed operation on a file.
 pub fn failed(path: &Path, error: &io::Error) -> LedgerError {
     LedgerError::Unavailable(format!("{}: {error}", path.display()))
 }
 
-/// What names the machine.
+/// Returns the machine's id.
 pub(crate) fn machine_id(machine: &dyn Machine) -> Result<[u8; 32], LedgerError> {
     machine.id().map_err(|error| {
         LedgerError::Unavailable(format!(
@@ -243,7 +247,7 @@ pub(crate) fn machine_id(machine: &dyn Machine) -> Result<[u8; 32], LedgerError>
     })
 }
 
-/// The error of a log that can't be read: nobody knows what was signed until it can be.
+/// Returns the error for an unreadable log: without it, the used indexes are unknown.
 pub(crate) fn unreadable_log(path: &Path, error: &io::Error) -> LedgerError {
     unsafe_state(
         path,
@@ -251,7 +255,7 @@ pub(crate) fn unreadable_log(path: &Path, error: &io::Error) -> LedgerError {
     )
 }
 
-/// The error of a state that may not be used.
+/// Returns the error for a state that must not be used.
 pub fn unsafe_state(path: &Path, reason: &str) -> LedgerError {
     LedgerError::Unsafe(format!("{}: {reason}", path.display()))
 }
@@ -275,8 +279,8 @@ pub fn read_state(
     if is_sound { Ok((head, slots, state)) } else { Err(damaged()) }
 }
 
-/// All of a file, which may be a secret. One that is longer than `most` is refused before any memory is asked for, and
-/// memory that is not to be had is an error: what the name leads to is somebody else's choice.
+/// Reads a file, which may be secret. A file longer than `most` is rejected before memory is
+/// allocated, and failed allocations are errors, since another user may control the file.
 pub fn read_file(disk: &dyn Disk, path: &Path, most: u64) -> io::Result<Zeroizing<Vec<u8>>> {
     let file = disk.open(path, Access::Read)?;
     let len = file.size()?;
@@ -290,10 +294,10 @@ pub fn read_file(disk: &dyn Disk, path: &Path, most: u64) -> io::Result<Zeroizin
     }
 }
 
-/// Bytes that are copied at once. A log has no bound.
+/// Chunk size for copying. The size of a log has no limit.
 pub const CHUNK: usize = 256 << 10;
 
-/// A part of a file that is short, and may be a secret.
+/// Reads a short part of a file, which may be secret.
 pub fn read_range(file: &dyn DiskFile, range: &Range<u64>) -> io::Result<Zeroizing<Vec<u8>>> {
     let mut bytes = Zeroizing::new(vec![0; (range.end - range.start) as usize]);
     match read_full(file, &mut bytes, range.start)? == bytes.len() {
@@ -332,11 +336,11 @@ pub fn temporary_path(path: &Path) -> PathBuf {
     PathBuf::from(new)
 }
 
-/// Writes a file, durably, in place of what has its name, or refuses where something has. Whoever reads it finds what was
-/// there before, or all of it.
+/// Writes a file durably and atomically. Replaces an existing file if `replaces` is true, and fails
+/// otherwise. Readers see the old content or the complete new content.
 pub fn write_file(disk: &dyn Disk, path: &Path, bytes: &[u8], replaces: bool) -> io::Result<()> {
     let new = temporary_path(path);
-    // One that a process left that was killed.
+    // A leftover of a killed process.
     let _ = disk.remove(&new);
     let written = disk.open(&new, Access::New).and_then(|file| {
         write_all(&*file, bytes, 0)?;
@@ -352,14 +356,14 @@ pub fn write_file(disk: &dyn Disk, path: &Path, bytes: &[u8], replaces: bool) ->
     }
     let synced = disk.sync_folder(folder_of(path));
     if synced.is_err() && !replaces {
-        // Nobody knows whether its name will be there.
+        // After the error it is unknown whether the name exists on the disk.
         let _ = disk.remove(path);
     }
     synced
 }
 
-/// Refuses a file or folder that other machines see, unless the owner of the key allowed it. Where it is not there
-/// yet, the folder above it counts.
+/// Rejects a file or folder on a network file system, unless the key's owner allowed it. For a
+/// missing file, checks the folder above.
 pub fn check_network(
     environment: &Environment,
     place: &Path,
@@ -383,7 +387,8 @@ pub fn check_network(
     Ok(())
 }
 
-/// The same of a key's files that are there: each may be a link to somewhere else.
+/// Checks all existing files of a key with [`check_network`]: each may be a symbolic link to
+/// another file system.
 pub fn check_places(
     environment: &Environment,
     paths: &Paths,
@@ -393,7 +398,8 @@ pub fn check_places(
     places.into_iter().try_for_each(|place| check_network(environment, place, is_allowed))
 }
 
-/// The names of anchors as a head has them: absolute, or empty for the default place.
+/// Returns the anchor names for the head: absolute paths, or the empty string for the default
+/// place.
 pub fn anchor_names(anchors: &[PathBuf]) -> Result<Vec<String>, LedgerError> {
     if anchors.is_empty() {
         return Ok(vec![String::new()]);
@@ -407,7 +413,7 @@ pub fn anchor_names(anchors: &[PathBuf]) -> Result<Vec<String>, LedgerError> {
     anchors.iter().map(name).collect()
 }
 
-/// The files of a key's anchors, with the default place filled in.
+/// Returns the paths of a key's anchors, including the default one.
 pub fn anchor_paths(
     machine: &dyn Machine,
     names: &[String],

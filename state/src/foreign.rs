@@ -1,12 +1,13 @@
-//! Private keys of other libraries: Cisco's hash-sigs and wolfSSL, which write them alike.
+//! Imports private keys of Cisco's hash-sigs and wolfSSL, which share a format.
 //!
 //! ```text
 //!   u64str(next index) || a byte a level, 0xff up to 8 || SEED, n bytes || I, 16 bytes
 //!                         (type << 4) + otstype, the low 8 bits of it
 //! ```
 //!
-//! Both derive as the standard's appendix A does, and as we do: what one of them goes on with makes the signatures of
-//! the other. hash-sigs does so where its `SECRET_METHOD` is 2, the default; its other methods have keys of 48 bytes.
+//! Both libraries derive keys as in appendix A of the standard, as does Gabion, so the imported key
+//! makes the same signatures. For hash-sigs this requires `SECRET_METHOD` 2, the default; its other
+//! methods have keys of 48 bytes.
 
 use gabion_engine::keys::stateful::hss::{HssSecret, Levels};
 use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms};
@@ -14,19 +15,19 @@ use gabion_engine::lms::{LM_OTS, LMS, LmOts, Lms};
 use crate::key_file::Secret;
 use crate::record::Reader;
 
-/// A key of another library.
+/// A private key of another library.
 pub struct Foreign {
     /// The secret.
     pub secret: Secret,
-    /// The index that it says comes next.
+    /// The next index that it records.
     pub next: u64,
 }
 
 impl Foreign {
-    /// Reads one.
+    /// Decodes a private key.
     ///
     /// # Errors
-    /// What is wrong with it, and what was expected.
+    /// The problem, and the expected form.
     pub fn decode(bytes: &[u8]) -> Result<Self, String> {
         let expected = "expected 64 bytes of hash-sigs or wolfSSL, or 56 of wolfSSL where n is 24";
         match bytes.len() {
@@ -61,7 +62,7 @@ impl Foreign {
     }
 }
 
-/// The sets that a byte stands for: one pair, since the length says n.
+/// Returns the sets for a code byte. The key length determines n, so each code stands for one pair.
 fn pair(code: u8, n: usize) -> Option<(&'static Lms, &'static LmOts)> {
     LMS.iter().filter(|lms| lms.n == n).find_map(|lms| {
         let fits = |ots: &&LmOts| {
@@ -88,7 +89,7 @@ mod tests {
         for n in [24, 32] {
             let pairs = (0..=u8::MAX).filter_map(|code| pair(code, n));
             let pairs: HashSet<_> = pairs.map(|(lms, ots)| (lms.typecode, ots.typecode)).collect();
-            // Ten trees, and four one-time signatures that fit each.
+            // Ten trees, each with four matching one-time signature sets.
             assert_eq!(pairs.len(), 40);
         }
     }

@@ -1,4 +1,4 @@
-//! Keys that leave a host: handed over by a backup, or retired.
+//! Keys that leave a host: handed over with a backup, or retired.
 //!
 //! ```text
 //!   hand over   backup without its name, synced > each anchor says "handing over", synced > the backup's name, synced
@@ -6,11 +6,13 @@
 //!   retire      each anchor says "retired", in both slots, synced > a newer state, synced, if no anchor had to be made
 //! ```
 //!
-//! An anchor that says so refuses the key and every copy of it, for signing and for `recover`. A crash before the first anchor
-//! was raised leaves a key that signs and no backup. A crash after that leaves a key that does not sign, and the same
-//! command writes the backup: nothing was signed in between, and the anchors name the state that it has to hold. The newer
-//! state says the same and agrees with no anchor, so that the key stays away if they are lost, or come back from an older copy of the
-//! home. It is another one than that of the backup, which may sign where it is recovered.
+//! An anchor with such a mark rejects the key and all its copies, for signing and for `recover`.
+//! After a crash before the first anchor is raised, the key still signs and there is no backup.
+//! After a later crash, the key does not sign, and the same command completes the backup: nothing
+//! was signed in between, and the anchors name the state that it must contain. The newer state
+//! records the hand-over too and matches no anchor, so the key stays disabled if the anchors are
+//! lost or restored from an older copy of the home. It differs from the state in the backup, which
+//! may sign where it is recovered.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,14 +33,19 @@ use crate::record::{Head, KeyId, Lifecycle, Mark, NO_STAMP, Stamp, State};
 use crate::slots::{Record, Slots};
 use crate::witnesses::{Witness, raise_or_make, read_anchors};
 
-/// Writes a backup that hands the key over to another host: before it has its name, the anchors here say durably that the key
-/// no longer signs here. Interrupted after that, the same call writes the backup, or finds it whole. Returns whether a call
-/// was interrupted before, which may have written another backup.
+/// Writes a backup that hands the key over to another host. Before the backup gets its name, the
+/// anchors here durably record that the key no longer signs here. After an interruption, the same
+/// call completes the backup or finds it complete. Returns whether an earlier call was interrupted,
+/// which may have written another backup.
 ///
 /// # Errors
-/// [`LedgerError::Unsafe`] if the state is of another key or sector; if the key may not sign here, but for a hand-over that was interrupted; if somebody signs; if there
-/// is a file `out`, but for the backup of the call that was interrupted; if a file can't be read or written. The message says
-/// whether the key still signs here.
+/// Fails in these cases; the message states whether the key still signs here:
+///
+/// - [`LedgerError::Unsafe`] if the state belongs to another key or sector.
+/// - The key must not sign here, for another reason than an interrupted hand-over.
+/// - The key is in use.
+/// - The file `out` exists and is not the backup of the interrupted call.
+/// - A file cannot be read or written.
 pub fn hand_over(
     environment: &Environment,
     key: &Path,
@@ -58,13 +65,13 @@ pub fn hand_over(
 
 const UNCHANGED: &str = "nothing was handed over, and nothing changed";
 
-/// How far a hand-over got, for error messages.
+/// The progress of a hand-over, for error messages.
 enum HandOverStage {
     /// Nothing was written yet.
     NotStarted,
     /// The key still signs here.
     KeyActive,
-    /// Some of its anchors may say that it is being handed over.
+    /// Some anchors may record the hand-over.
     AnchorsChanged,
     /// The backup has its name.
     BackupComplete,
@@ -124,7 +131,7 @@ fn hand_over_under(
         anchors.iter_mut().try_for_each(|anchor| raise(anchor, &handing, &state.stamp))
     };
     match was_interrupted && is_backup_of(disk, out, paths)? {
-        // It got its name before the interruption.
+        // The backup got its name before the interruption.
         true => leave().and_then(|()| sync_backup(disk, out))?,
         false => write_whole(disk, out, paths, leave)?,
     }
@@ -138,8 +145,8 @@ fn hand_over_under(
     Ok(was_interrupted)
 }
 
-/// Holds the anchors of a key, each of which has to agree with the state or to say that this very state is being handed over.
-/// Returns which agree, and the name of one that is a generation behind.
+/// Locks the anchors of a key. Each must match the state, or record the hand-over of this state.
+/// Returns those that match, and the name of an anchor that is one generation behind.
 fn hold_all(
     environment: &Environment,
     paths: &Paths,
@@ -179,14 +186,16 @@ fn departed_mark(state: &State, key: &KeyId, lifecycle: Lifecycle) -> Mark {
     Mark { generation, lifecycle, ..state.mark(key) }
 }
 
-/// Writes the state again: what was read may never have got to the disk, and the anchors name it.
+/// Writes the state again, because the state that was read may not be on the disk yet and the
+/// anchors refer to it.
 fn rewrite_state(paths: &Paths, slots: &Slots, record: &Record) -> Result<(), LedgerError> {
     let written = slots.write_again(record).and_then(|()| slots.file().sync());
     written.map_err(|error| failed(&paths.state, &error))
 }
 
-/// Records in the state what the anchors say of a key that left, so that none of them is missed that is lost, or comes back
-/// from an older copy of the home. No anchor agrees with its generation, for programs that do not know the lifecycle.
+/// Records in the state that the key left, in case anchors are lost or restored from an older copy
+/// of the home. No anchor matches its generation, which stops programs that do not know the
+/// lifecycle.
 fn mark_departed(environment: &Environment, paths: &Paths, mark: &Mark) -> Result<(), LedgerError> {
     let (head, mut slots, state) = read_state(&*environment.disk, paths, Access::Write)?;
     let (stamp, previous_stamp) = (new_stamp(environment)?, NO_STAMP);
@@ -204,11 +213,12 @@ fn raise(
     anchor.raise(mark, Some(before)).map_err(|error| failed(path, &error))
 }
 
-/// Ends a key in this home: its anchors say durably that it signs no more, and those that are missing are made, so that
-/// neither a copy nor a backup of it signs here. Nothing undoes that.
+/// Retires a key in this home: its anchors durably record that it never signs again, and missing
+/// anchors are created, so that no copy or backup of it signs here. This cannot be undone.
 ///
 /// # Errors
-/// If the state is of another key or sector; if somebody signs; if a file can't be read or written. Then the key is retired if one of its anchors says so.
+/// If the state belongs to another key or sector; if the key is in use; if a file cannot be read or
+/// written. After an error, the key is retired if at least one anchor records it.
 pub fn retire(
     environment: &Environment,
     key: &Path,
@@ -222,7 +232,7 @@ pub fn retire(
     let retired = retire_under(environment, &paths, identity, &mut anchors);
     anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
     if is_new {
-        // Without the lock the key is refused besides.
+        // Without the lock file, the key is also rejected.
         let _ = disk.remove(&paths.lock);
     }
     lock.release();
@@ -247,15 +257,15 @@ fn retire_under(
         ..departed_mark(&state, &head.key, Lifecycle::Retired)
     };
     raise_or_make(disk, anchors, &mark)?;
-    // Both slots say so then: neither brings the key back if the other one is damaged.
+    // Both slots record it, so that a damaged slot does not reactivate the key.
     mark.generation = mark.generation.saturating_add(1);
     for (path, anchor, _) in anchors {
-        // What was made just now is not open.
+        // A newly created anchor is not open yet.
         let raised = anchor.hold().and_then(|_| anchor.raise(&mark, None));
         raised.map_err(|error| failed(path, &error))?;
     }
     if !is_home {
-        // Another home may sign with these files, whose anchors agree with the state.
+        // Another home may use these files, with anchors that match the state.
         return Ok(());
     }
     let parted = mark_departed(environment, paths, &mark);

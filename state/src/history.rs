@@ -1,7 +1,8 @@
-//! What a key signed, as far as its log tells: read as evidence, which fails closed.
+//! Reads the log of a key as evidence: if it is incomplete, that is reported.
 //!
-//! A log that was cut, flipped, replaced or put back does not end where the state says it does, or not along the same
-//! lines. What can be read of it counts, and [`History::damage`] says that lines may be missing.
+//! A log that was truncated, modified, replaced or restored does not end where the state records,
+//! or not with the same hash chain. The readable lines are returned, and [`History::damage`]
+//! reports that lines may be missing.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,44 +15,45 @@ use crate::files::{Environment, Paths, read_state, unreadable_log};
 use crate::log::{End, Line, Log};
 use crate::record::Stamp;
 
-/// How often a log is read again that its signer may be writing to.
+/// Maximum number of attempts to read a log while a signer may be writing it.
 const LOOKS_MAX: usize = 100;
-/// How long a record takes to be written, at most.
+/// Maximum time that writing a record takes.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A key's log, and whether all of its lines can be read.
+/// A key's log, and whether it was read completely.
 #[derive(Clone, Debug)]
 pub struct History {
-    /// The lines that can be read; empty if they were handed to the caller of [`read_log`].
+    /// The readable lines; empty if they were passed to the caller of [`read_log`].
     pub lines: Vec<Line>,
-    /// Bytes of these lines.
+    /// Length of these lines in bytes.
     pub len: u64,
-    /// The end of their hash chain.
+    /// The hash chain value after these lines.
     pub chain: Stamp,
     /// The first index of the state.
     pub first: u64,
-    /// The next index of the state: all from the first one on are used or burnt.
+    /// The next index of the state: all indexes from `first` up to it are used or burnt.
     pub next: u64,
-    /// Why lines may be missing; `None` if the log is whole and agrees with the state.
+    /// Why lines may be missing; `None` if the log is complete and matches the state.
     pub damage: Option<String>,
 }
 
 /// Reads the log of a key into memory.
 ///
 /// # Errors
-/// As [`read_log`].
+/// As for [`read_log`].
 pub fn log(environment: &Environment, key: &Path) -> Result<History, LedgerError> {
     let mut lines = Vec::new();
     let history = read_log(environment, key, |line| lines.push(line))?;
     Ok(History { lines, ..history })
 }
 
-/// Reads the log of a key and hands each line that can be read to `each`, one at a time: a log with request ids holds whole
-/// signatures. The log is read twice, since a signer may be writing to it.
+/// Reads the log of a key and passes each readable line to `each`, one at a time, because a log
+/// with request ids contains whole signatures. The log is read twice, since a signer may be writing
+/// it.
 ///
 /// # Errors
-/// [`LedgerError::Unsafe`] if the log is missing or can't be read, or the state is missing or damaged;
-/// [`LedgerError::Unavailable`] if the state can't be read.
+/// [`LedgerError::Unsafe`] if the log is missing or unreadable, or the state is missing or damaged;
+/// [`LedgerError::Unavailable`] if the state cannot be read.
 pub fn read_log(
     environment: &Environment,
     key: &Path,
@@ -74,12 +76,12 @@ pub fn read_log(
     Ok(history)
 }
 
-/// Reads a log until it is whole, or damaged in the same way twice.
+/// Reads a log until it is complete, or damaged in the same way twice.
 fn read_until_stable(environment: &Environment, paths: &Paths) -> Result<History, LedgerError> {
     let mut before = None;
     for _ in 0..LOOKS_MAX {
         let (history, seen) = read_once(environment, paths, |_, _| {})?;
-        // A signer that writes meanwhile may have been seen halfway, with a state from before.
+        // A concurrent signer may have been between writing the log and the state.
         if history.damage.is_none() || before == Some(seen) {
             return Ok(history);
         }
@@ -89,7 +91,7 @@ fn read_until_stable(environment: &Environment, paths: &Paths) -> Result<History
     read_once(environment, paths, |_, _| {}).map(|(history, _)| history)
 }
 
-/// Reads the log once. Returns with it the ends of state, lines and file.
+/// Reads the log once. Also returns the end positions of state, lines and file.
 fn read_once(
     environment: &Environment,
     paths: &Paths,
@@ -112,7 +114,8 @@ fn read_once(
     Ok((history, (state.generation, len, unread)))
 }
 
-/// Returns the message about bytes behind the last whole line that an interrupted write may have left.
+/// Returns the message about unreadable bytes after the last complete line, which an interrupted
+/// write may have left.
 pub(crate) fn torn_tail_message(unread: u64) -> String {
     format!(
         "{unread} bytes behind its last whole line can't be read: a process was interrupted while it wrote them, or they \
@@ -125,11 +128,11 @@ pub(crate) fn torn_tail_message(unread: u64) -> String {
 pub struct Reuse {
     /// The index.
     pub index: u64,
-    /// Where it was used, twice.
+    /// The two sources that report it.
     pub sources: [String; 2],
 }
 
-/// Finds indexes that signed two different messages, over all that is known from wherever: `(source, index,
+/// Finds indexes that signed two different messages in evidence of any origin: `(source, index,
 /// digest)`.
 pub fn audit(seen: impl IntoIterator<Item = (String, u64, [u8; 32])>) -> Vec<Reuse> {
     let mut first: HashMap<u64, (String, [u8; 32])> = HashMap::new();

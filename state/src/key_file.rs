@@ -1,4 +1,4 @@
-//! KEY: the private key, which never changes.
+//! KEY: the private key file, which never changes.
 //!
 //! ```text
 //!   PEM of   magic | kind | encoding | protection | sets | public key | secret | SHA-256        lengths in front
@@ -6,9 +6,9 @@
 //!                         protection 0: as Secret::encode gives it     <-+->  1: in EncryptedPrivateKeyInfo (PBES2)
 //! ```
 //!
-//! No standard has a form for such a key, and one in PKCS#8 would be signed with by whoever reads PKCS#8 and keeps no
-//! state. So it is a form of its own, under a label of its own. Sets and public key are in the clear: what a
-//! signature's length is, and whose state lies beside, takes no passphrase.
+//! No standard defines a format for such a key. In PKCS#8, programs that keep no state would sign
+//! with it. Therefore it has a private format with a separate PEM label. Sets and public key are
+//! not encrypted: finding the signature length and the key's state needs no passphrase.
 
 use std::fmt;
 use std::path::Path;
@@ -31,15 +31,15 @@ use crate::files::{KeyIdentity, read_file};
 use crate::record::Reader;
 use crate::sets::{Encoding, Sets};
 
-/// The label of its PEM block.
+/// The label of the PEM block.
 pub const LABEL: &str = "GABION STATEFUL PRIVATE KEY";
-/// The digit counts versions.
+/// The digits are the format version.
 const MAGIC: [u8; 8] = *b"gabkey01";
-/// Rounds of PBKDF2 that are written: a tenth of a second.
+/// PBKDF2 iterations for new files, about 100 ms.
 const ROUNDS: u32 = 600_000;
-/// Most rounds that are run (RFC 8018, section 4.2).
+/// Maximum number of PBKDF2 iterations accepted (RFC 8018, section 4.2).
 const ROUNDS_MAX: u32 = 10_000_000;
-/// Bytes of a file of this kind, at most.
+/// Maximum size of a private key file in bytes.
 pub(crate) const FILE_MAX: u64 = 16 << 10;
 
 /// The secret of a private key, by kind.
@@ -50,7 +50,7 @@ pub enum Secret {
     Xmss(XmssSecret),
 }
 
-/// A private key's file, as it is read: what is in the clear, and the secret, which may need a passphrase.
+/// A private key file: the unencrypted fields, and the secret, which may need a passphrase.
 pub struct KeyFile {
     sets: Sets,
     encoding: Encoding,
@@ -60,7 +60,7 @@ pub struct KeyFile {
 }
 
 impl Secret {
-    /// The sets.
+    /// Returns the sets.
     pub fn sets(&self) -> Sets {
         match self {
             Secret::Hss(secret) => Sets::Hss(secret.levels().clone()),
@@ -68,7 +68,7 @@ impl Secret {
         }
     }
 
-    /// What trees are authenticated under, and what a file holds.
+    /// Encodes the secret for the file. Cached trees are authenticated with the same bytes.
     pub(crate) fn encode(&self) -> Zeroizing<Vec<u8>> {
         match self {
             Secret::Hss(secret) => secret.encode(),
@@ -78,10 +78,10 @@ impl Secret {
 }
 
 impl KeyFile {
-    /// Reads the file of a private key.
+    /// Reads a private key file.
     ///
     /// # Errors
-    /// [`Error::KeyFile`] if it can't be read, is damaged, or is none.
+    /// [`Error::KeyFile`] if it cannot be read, is damaged or is another type of file.
     pub fn read(disk: &dyn Disk, path: &Path) -> Result<Self, Error> {
         let refused = |reason: &str| Error::KeyFile(format!("{}: {reason}", path.display()));
         let bytes = read_file(disk, path, FILE_MAX).map_err(|error| refused(&error.to_string()))?;
@@ -134,10 +134,10 @@ impl KeyFile {
         is_whole.then_some(KeyFile { sets, encoding, public, is_encrypted, secret })
     }
 
-    /// The bytes of a file.
+    /// Encodes a private key file.
     ///
     /// # Errors
-    /// [`Error::Entropy`]; [`Error::KeyFile`] if it can't be encrypted.
+    /// [`Error::Entropy`]; [`Error::KeyFile`] if encryption fails.
     pub(crate) fn encode(
         secret: &Secret,
         public: &[u8],
@@ -169,48 +169,49 @@ impl KeyFile {
         Ok(Zeroizing::new(text.into_bytes()))
     }
 
-    /// The sets.
+    /// Returns the sets.
     pub fn sets(&self) -> &Sets {
         &self.sets
     }
 
-    /// How its signatures are written.
+    /// Returns the encoding of its signatures.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// The public key, as HSS or XMSS has it: what names the key's state.
+    /// Returns the public key in the encoding of HSS or XMSS, which identifies the key's state.
     pub fn public(&self) -> &[u8] {
         &self.public
     }
 
-    /// Returns the identity that the state beside this file has to match.
+    /// Returns the identity that the state of this key must match.
     pub fn identity(&self) -> KeyIdentity {
         KeyIdentity { public: self.public.clone(), indexes: self.sets.indexes() }
     }
 
-    /// The public key as SubjectPublicKeyInfo (RFC 9802), in DER or else in PEM.
+    /// Returns the public key as SubjectPublicKeyInfo (RFC 9802), in DER or PEM.
     ///
     /// # Errors
-    /// None that a key of these sets meets.
+    /// Does not fail for keys with these sets.
     pub fn spki(&self, as_der: bool) -> Result<Vec<u8>, Error> {
         spki(self.sets.algorithm(), &self.public, as_der)
     }
 
-    /// Bytes of its signatures.
+    /// Returns the length of its signatures in bytes.
     pub fn signature_len(&self) -> usize {
         self.sets.signature_len(self.encoding)
     }
 
-    /// Whether the secret needs a passphrase.
+    /// Returns whether the secret needs a passphrase.
     pub fn is_encrypted(&self) -> bool {
         self.is_encrypted
     }
 
-    /// The secret.
+    /// Returns the secret.
     ///
     /// # Errors
-    /// [`Error::KeyFile`] if it does not open with this passphrase, or without one, or is not of these sets.
+    /// [`Error::KeyFile`] if the passphrase is wrong or missing, or the secret does not match the
+    /// sets.
     pub fn unlock(&self, passphrase: Option<&[u8]>) -> Result<Secret, Error> {
         let refused = |reason: &str| Error::KeyFile(reason.to_owned());
         let decrypted;
@@ -223,7 +224,7 @@ impl KeyFile {
             }
         };
         match self.secret_of(clear) {
-            // One of 256 wrong passwords leaves an end that a right one may have (RFC 8018, section 6.1.1).
+            // One of 256 wrong passwords yields valid padding (RFC 8018, section 6.1.1).
             Err(_) if self.is_encrypted => Err(refused(DOES_NOT_OPEN)),
             secret => secret,
         }
@@ -247,7 +248,7 @@ impl fmt::Debug for KeyFile {
 
 const DOES_NOT_OPEN: &str = "it does not open with this password, or is damaged";
 
-/// A public key as SubjectPublicKeyInfo.
+/// Encodes a public key as SubjectPublicKeyInfo.
 pub(crate) fn spki(algorithm: Algorithm, public: &[u8], as_der: bool) -> Result<Vec<u8>, Error> {
     let form = FileForm::of(algorithm);
     let form =
@@ -337,7 +338,7 @@ mod tests {
             bad[at] ^= 2;
             assert!(KeyFile::decode(&bad).is_err(), "byte {at}");
         }
-        // One level alone has signatures without the word in front.
+        // Only one-level signatures can omit the leading word.
         let lms = KeyFile::encode(&secret(), b"public", Encoding::Lms, None, &OsEntropy).unwrap();
         assert!(KeyFile::decode(&lms).is_err());
     }
