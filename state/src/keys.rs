@@ -1,4 +1,4 @@
-//! What is done to a key's files besides signing: made, looked at, recovered.
+//! Operations on a key's files other than signing: create, inspect, recover.
 
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -23,40 +23,42 @@ use crate::record::{Head, KeyId, Lifecycle, NO_STAMP, STATE_MAGIC, State};
 use crate::slots::Slots;
 use crate::witnesses::{NewestState, Witness, raise_or_make, read_anchors};
 
-/// A key that is to have a state.
+/// A new key, for which a state is created.
 pub struct NewKey<'a> {
-    /// The file of the private key. None of this name may be there.
+    /// The private key file; must not exist.
     pub key: &'a Path,
-    /// What it is to hold; it never changes.
+    /// The content of the private key file; never changes.
     pub secret: &'a [u8],
     /// The public key.
     pub public: &'a [u8],
-    /// The first index that is this state's.
+    /// The first index of this state.
     pub first: u64,
-    /// The first index to hand out: those from `first` on were used elsewhere.
+    /// The next index to hand out: those from `first` up to it were used elsewhere.
     pub next: u64,
-    /// One more than the last.
+    /// The index after the last one.
     pub end: u64,
-    /// Remaining signatures at which to warn.
+    /// Warn when this many signatures remain.
     pub warn_at: u64,
-    /// Files of anchors; the default one if there is none.
+    /// The anchor files; empty for the default one.
     pub anchors: &'a [PathBuf],
-    /// Whether a file system of the network will do.
+    /// Whether a network file system is allowed.
     pub allow_network: bool,
-    /// What the log begins with.
+    /// The first note in the log.
     pub note: &'a str,
 }
 
-/// Makes the files of a key and its anchors, durably; the private key comes last, so that a key without a state is
-/// never there. What a process left that was killed meanwhile is removed first: its lock says that it was at it.
+/// Creates the files and anchors of a key, durably. The private key is written last, so that it
+/// never exists without a state. Leftovers of a killed process, which its lock file identifies, are
+/// removed first.
 ///
 /// # Errors
-/// If one of them is there already, or can't be written. Then what was made is removed.
+/// If one of the files exists or cannot be written. The files created so far are then removed.
 pub fn create(environment: &Environment, new: &NewKey<'_>) -> Result<(), LedgerError> {
     create_with(environment, new, None)
 }
 
-/// The same of a key whose progress was written down, which ends before there is a private key.
+/// Creates a key whose progress was saved; the saved progress is removed before the private key is
+/// written.
 pub(crate) fn create_with(
     environment: &Environment,
     new: &NewKey<'_>,
@@ -75,7 +77,7 @@ pub(crate) fn create_with(
     make_files(environment, &paths, Work::NewKey, |made| {
         create_all(environment, &paths, &head, new, made)?;
         part.map_or(Ok(()), Part::end)?;
-        // Last, so that a private key without a state is never there, and whole.
+        // Written last and atomically, so that a private key without a state never exists.
         let written = write_file(&*environment.disk, &paths.key, new.secret, false);
         written.map_err(|error| failed(&paths.key, &error))?;
         made.push(paths.key.clone());
@@ -83,9 +85,9 @@ pub(crate) fn create_with(
     })
 }
 
-/// Looks whether a key of this name can be made, for whoever has long work to do before: its folder, its anchors, and
-/// that both can be written to. It removes what [`create`] left where it was killed. What [`crate::ResumableKey`] left
-/// stands in nobody's way who goes on with it.
+/// Checks that a key with this name can be created, before expensive work starts: tests its folder,
+/// its anchors, and that both are writable. Removes leftovers of a killed [`create`]. Leftovers of
+/// [`crate::ResumableKey`] are accepted if the generation is being resumed.
 ///
 /// # Errors
 /// [`LedgerError::Place`] with the reason.
@@ -106,13 +108,13 @@ pub fn check_place(
         check_absent(disk, &paths)?;
         check_network(environment, paths.folder(), allow_network)?;
         let named = anchor_names(anchors)?;
-        // The default one's name is the key's, which is not known yet.
+        // The default anchor's name contains the key's id, which is not known yet.
         let anchors = anchor_paths(&*environment.machine, &named, &[0; 32], 0)?;
         check_anchors(environment, &paths, &anchors, allow_network)?;
         for anchor in anchors {
             FileAnchor::probe(disk, &anchor).map_err(|error| failed(&anchor, &error))?;
         }
-        // That the folder takes files a lock shows, which is made and removed.
+        // Creates and removes a lock file to test that the folder is writable.
         let at_lock = |error: io::Error| failed(&paths.lock, &error);
         let lock = new_lock(disk, &paths)?;
         let tried = lock.begin(Work::NewKey).and_then(|()| disk.remove(&paths.lock));
@@ -128,14 +130,15 @@ pub fn check_place(
     }
 }
 
-/// Removes a key that was made just now, and that nobody has heard of: one of several that were to be made together, or
-/// one whose public key found no place. A key that somebody signed with, or signs with, stays.
+/// Removes a key that was just created and never used: one of several that had to be created
+/// together, or one whose public key could not be written. A key that has signed or is in use is
+/// not removed.
 pub fn discard(environment: &Environment, key: &Path) {
     let (disk, paths) = (&*environment.disk, Paths::new(key));
     let Ok(LockAttempt::Acquired(lock)) = Lock::try_take(disk, &paths.lock) else { return };
     let state = read_state(disk, &paths, Access::Read).ok();
     if let Some((head, _, state)) = state.filter(|(_, _, state)| state.generation == 1) {
-        // The private key goes first: what is left of it then signs nothing.
+        // The private key is removed first, so that the remaining files cannot sign.
         let mut files = vec![paths.key, paths.trees];
         for path in anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)
             .unwrap_or_default()
@@ -153,7 +156,7 @@ pub fn discard(environment: &Environment, key: &Path) {
     lock.release();
 }
 
-/// Makes files of a key under its lock: all, or none of those that are put into the list.
+/// Creates files of a key under its lock: all of them, or none of those that are added to the list.
 pub(crate) fn make_files(
     environment: &Environment,
     paths: &Paths,
@@ -167,9 +170,9 @@ pub(crate) fn make_files(
     let filled = lock.begin(work).map_err(at_lock).and_then(|()| fill(&mut made));
     let filled = filled.and_then(|()| lock.finish().map_err(at_lock));
     if filled.is_err() {
-        // Under the lock, so that no name is somebody else's by now; the lock's own goes last.
+        // Under the lock, no other process can own these names; the lock file is removed last.
         for path in made.iter().rev() {
-            // What is left has no key, and says so.
+            // Remaining files have no private key and are recognized as leftovers.
             let _ = disk.remove(path);
         }
     }
@@ -177,13 +180,13 @@ pub(crate) fn make_files(
     filled
 }
 
-/// The lock of a key of which no file is there.
+/// Takes the lock of a key that has no files yet.
 fn new_lock(disk: &dyn Disk, paths: &Paths) -> Result<Lock, LedgerError> {
     check_absent(disk, paths)?;
     Lock::create(disk, &paths.lock).map_err(|error| failed(&paths.lock, &error))
 }
 
-/// Refuses a key of which a file is there, but for one that is being made.
+/// Fails if a file of the key exists, except for one that is being created.
 fn check_absent(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
     let others = paths.all().into_iter().filter(|path| *path != paths.part);
     match others.into_iter().find(|path| disk.identity(path).is_ok()) {
@@ -192,7 +195,7 @@ fn check_absent(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
     }
 }
 
-/// Refuses the name of a key that somebody began to make.
+/// Fails if the generation of a key with this name was started.
 pub(crate) fn check_no_part(disk: &dyn Disk, paths: &Paths) -> Result<(), LedgerError> {
     match disk.identity(&paths.part) {
         Ok(_) => Err(LedgerError::Place(format!("{}: {PART_IS_THERE}", paths.part.display()))),
@@ -203,8 +206,8 @@ pub(crate) fn check_no_part(disk: &dyn Disk, paths: &Paths) -> Result<(), Ledger
 const PART_IS_THERE: &str =
     "a key of this name was begun; go on with it by `gabion hbs keygen`, or remove the file";
 
-/// Removes the files of a key that was never finished. The lock is the first of them that is made, and says so until
-/// the private key is there. A state that anybody went on from stays, whatever its lock says.
+/// Removes the files of an unfinished key. The lock file is created first and marks the key as
+/// unfinished until the private key exists. A state that was used for signing is kept in any case.
 pub(crate) fn remove_unfinished(
     environment: &Environment,
     paths: &Paths,
@@ -223,18 +226,18 @@ pub(crate) fn remove_unfinished(
     removed
 }
 
-/// The same, where the lock is held and nobody else can make or remove one of these files.
+/// Removes the files while the lock is held, so that no other process can create or remove them.
 fn remove_under(lock: &Lock, environment: &Environment, paths: &Paths) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
     let is_there = |path: &Path| disk.identity(path).is_ok();
     let is_alone = !is_there(&paths.state) && !is_there(&paths.log);
     let work = lock.unfinished();
-    // It may have been finished since somebody looked.
+    // It may have been finished since the check.
     if is_there(&paths.key) || work.is_none() && !is_alone {
         return Ok(());
     }
     let files = [&paths.state, &paths.log, &paths.lock];
-    // The state of a backup was gone on from: its anchors are not this process's to remove.
+    // A restored backup may have been used for signing: its anchors do not belong to this process.
     let state = read_state(disk, paths, Access::Read).ok();
     if let Some((head, _, state)) = state.filter(|_| work != Some(Work::Restore)) {
         if state.generation > 1 {
@@ -244,14 +247,14 @@ fn remove_under(lock: &Lock, environment: &Environment, paths: &Paths) -> Result
             let mut anchor = FileAnchor::new(Arc::clone(&environment.disk), path.clone());
             let is_own = anchor.read().is_ok_and(|mark| mark == Some(state.mark(&head.key)));
             if is_own || anchor.is_blank() {
-                // Before the state that knows it.
+                // Removed before the state that names it.
                 disk.remove(&path).map_err(|error| failed(&path, &error))?;
                 let folder = folder_of(&path);
                 disk.sync_folder(folder).map_err(|error| failed(folder, &error))?;
             }
         }
     }
-    // The lock goes last, so that whoever is killed here leaves what can be removed.
+    // The lock file is removed last, so that an interrupted removal can be repeated.
     for path in files.into_iter().filter(|path| is_there(path)) {
         disk.remove(path).map_err(|error| failed(path, &error))?;
     }
@@ -272,8 +275,8 @@ fn new_head(new: &NewKey<'_>) -> Result<Head, LedgerError> {
     })
 }
 
-/// Refuses an anchor that is there or is named twice, that other machines see, or that whoever copies or restores the key's
-/// folder does so with it, by whatever name.
+/// Rejects an anchor that exists, is named twice, is on a network file system, or would be copied
+/// and restored together with the key's folder, under any name.
 fn check_anchors(
     environment: &Environment,
     paths: &Paths,
@@ -288,7 +291,7 @@ fn check_anchors(
         let at = |error: io::Error| failed(anchor, &error);
         let place = resolve(disk, anchor).map_err(at)?;
         for above in place.0.ancestors() {
-            // A folder may have several names without links, where it is mounted twice.
+            // A folder mounted twice has several names without symbolic links.
             if disk.identity(above).map_err(at)? == folder {
                 let reason = "an anchor in its key's folder, or below, is copied and restored with it; name another \
                     folder, or give the key one of its own";
@@ -310,13 +313,14 @@ fn check_anchors(
 
 const ANCHOR_IS_THERE: &str = "there is an anchor already: the key was made or imported before, and signs with that; go on with the key that was made then";
 
-/// Resolves a path that may not exist yet into the name without links of the nearest folder that is, and the rest, from its end.
+/// Resolves a path that may not exist: returns the resolved nearest existing folder, and the
+/// remaining names in reverse order.
 fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Vec<OsString>)> {
     let (mut nearest, mut rest) = (path, Vec::new());
     loop {
         match disk.canonical(nearest) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                // What is behind `..` of a folder that is not there, nobody knows.
+                // The parent of a missing folder is unknown, so `..` after one cannot be resolved.
                 let name = nearest.file_name().ok_or(ErrorKind::InvalidFilename)?;
                 rest.push(name.to_owned());
                 nearest = nearest.parent().ok_or(error)?;
@@ -326,7 +330,7 @@ fn resolve(disk: &dyn Disk, path: &Path) -> io::Result<(PathBuf, Vec<OsString>)>
     }
 }
 
-/// Makes all files but the private key.
+/// Creates all files except the private key.
 fn create_all(
     environment: &Environment,
     paths: &Paths,
@@ -352,7 +356,8 @@ fn create_all(
         lifecycle: Lifecycle::Active,
     };
     write_state(disk, paths, head, &state, made)?;
-    // An anchor that outlives a power cut is known by its state: the same key may be gone on with.
+    // Synced before the anchors are created: an anchor that survives a power failure then has its
+    // state, and leftovers of the key can be identified.
     disk.sync_folder(paths.folder()).map_err(|error| failed(paths.folder(), &error))?;
     for path in anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first)? {
         let created = FileAnchor::create(disk, &path, &state.mark(&head.key));
@@ -380,55 +385,56 @@ fn write_state(
     slots.file().sync().map_err(at)
 }
 
-/// What a key's files say.
+/// The status of a key, read from its files.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// The key: SHA-256 of its public key.
+    /// The id of the key: SHA-256 of its public key.
     pub key: KeyId,
     /// The next index.
     pub index: u64,
-    /// What is left.
+    /// The remaining signatures.
     pub remaining: Remaining,
-    /// How many indexes were used elsewhere before the key was imported, or left out then.
+    /// The number of indexes that were used elsewhere, or skipped, when the key was imported.
     pub imported: u64,
-    /// The state's generation.
+    /// The generation of the state.
     pub generation: u64,
-    /// Each anchor, and why it forbids signing, where it does.
+    /// The anchors, each with the reason why it forbids signing, if it does.
     pub anchors: Vec<(String, Option<String>)>,
-    /// Who signs with it at the moment.
+    /// The process that is signing with the key now.
     pub holder: Option<String>,
-    /// Whether the key left one of its anchors: handed over or retired.
+    /// Whether an anchor records that the key was handed over or retired.
     pub lifecycle: Lifecycle,
-    /// Another reason that forbids signing.
+    /// Any other reason that forbids signing.
     pub refusal: Option<String>,
-    /// What its owner should know besides.
+    /// Warnings for the key's owner.
     pub warnings: Vec<String>,
 }
 
 impl Status {
-    /// Refuses what was found beside the private key in the file `key`, whose public key is `public`, where it is another
-    /// key's.
+    /// Fails if the state next to the private key file `key`, whose public key is `public`, belongs
+    /// to another key.
     ///
     /// # Errors
+    /// [`LedgerError::Unsafe`].
     /// [`LedgerError::Unsafe`].
     pub fn check_key(&self, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
         check_id(&Paths::new(key), &self.key, public)
     }
 }
 
-/// How often a state is looked at anew that changed while its witnesses were.
+/// Maximum number of attempts to read a state that changes meanwhile.
 const LOOKS_MAX: usize = 100;
 
-/// Looks at a key, and changes nothing. Who signs meanwhile may make it out of date.
+/// Returns the status of a key without changing anything. A concurrent signer may make it outdated.
 ///
 /// # Errors
-/// If its files can't be read.
+/// If its files cannot be read.
 pub fn status(environment: &Environment, key: &Path) -> Result<Status, LedgerError> {
     let disk = &*environment.disk;
     let paths = Paths::resolve_existing(disk, key)?;
     paths.check_present(disk, &[&paths.state])?;
     let holder = match lock::current_holder(disk, &paths.lock) {
-        // That is a refusal.
+        // A missing file is reported as a refusal.
         Err(error) if error.kind() == ErrorKind::NotFound => None,
         holder => holder.map_err(|error| failed(&paths.lock, &error))?,
     };
@@ -436,7 +442,7 @@ pub fn status(environment: &Environment, key: &Path) -> Result<Status, LedgerErr
     loop {
         let (head, _, state) = read_state(disk, &paths, Access::Read)?;
         let seen = status_of(environment, &paths, &head, &state, holder.clone())?;
-        // Log and anchors may be newer than the state that was read before them.
+        // The log and anchors may be newer than the state read before them.
         let (_, _, now) = read_state(disk, &paths, Access::Read)?;
         if now == state || looks == LOOKS_MAX {
             return Ok(seen);
@@ -478,7 +484,7 @@ fn status_of(
     });
     let anchors: Vec<_> = anchors.collect();
     let (lifecycle, left) = gone;
-    // What `recover` alone does not undo comes first.
+    // Reasons that `recover` alone cannot fix come first.
     let refusal = if left.is_some() {
         left
     } else if state.machine != machine_id(&*environment.machine)? {
@@ -516,13 +522,13 @@ fn status_of(
     })
 }
 
-/// Why a key that left does not sign, by the file that says so.
+/// Returns why a key that left cannot sign, naming the file that records it.
 fn departure_reason(file: &Path, lifecycle: Lifecycle) -> Option<String> {
     let reason = Verdict::KeyLeft(lifecycle).refusal()?;
     Some(format!("{}: {reason}", file.display()))
 }
 
-/// What the owner should know of a key all of whose anchors are on its own file system.
+/// Returns a warning if all anchors are on the key's file system.
 fn same_disk_warning(
     disk: &dyn Disk,
     paths: &Paths,
@@ -538,7 +544,7 @@ fn same_disk_warning(
     })
 }
 
-/// What the owner should know of a key that no machine's name is bound to.
+/// Returns a warning if the key is not bound to a machine id.
 fn missing_machine_warning(state: &State) -> Option<String> {
     (state.machine == NO_MACHINE).then(|| {
         format!(
@@ -548,16 +554,17 @@ fn missing_machine_warning(state: &State) -> Option<String> {
     })
 }
 
-/// Every file of a key, and its anchors, whether they are there or not: what nobody else may write to.
+/// Returns the paths of all files and anchors of a key, whether they exist or not. No other program
+/// may write to them.
 ///
 /// # Errors
-/// If there is no such key.
+/// If the key does not exist.
 pub fn files(environment: &Environment, key: &Path) -> Result<Vec<PathBuf>, LedgerError> {
     let paths = Paths::resolve_existing(&*environment.disk, key)?;
     let mut files: Vec<PathBuf> = paths.all().map(Path::to_owned).into();
-    // They are removed by whoever writes them next.
+    // The next writer removes these.
     files.extend(paths.unfinished());
-    // Without a state nobody knows the anchors, and nobody signs.
+    // Without a state, the anchors are unknown and the key cannot sign.
     if let Ok((head, ..)) = read_state(&*environment.disk, &paths, Access::Read) {
         let anchors = anchor_paths(&*environment.machine, &head.anchors, &head.key, head.first);
         files.extend(anchors.unwrap_or_default());
@@ -565,19 +572,22 @@ pub fn files(environment: &Environment, key: &Path) -> Result<Vec<PathBuf>, Ledg
     Ok(files)
 }
 
-/// Goes on with a key whose state is not safe: burns every index that a witness saw, and `burn` more, and makes the
-/// anchors that are missing. Witnesses are the state, the log and the anchors that are here. That none above was
-/// handed out elsewhere is for the caller to know. Only the anchors that are raised or made here are witnesses afterwards:
-/// the key and its copies are refused wherever another anchor holds an earlier generation. Interrupted between the state
-/// and the anchors, it has to be run once more.
+/// Recovers a key whose state is not safe: burns every index that a witness has seen, and `burn`
+/// more, and creates missing anchors. The witnesses are the state, the log and the anchors present
+/// here. The caller must ensure that no higher index was used elsewhere.
 ///
-/// Of a log that is damaged, or older than the state, a copy stays beside it; in place of one that is lost a new one begins.
-/// A warning says so. A lock that is lost is made again.
+/// Afterwards only the anchors raised or created here are witnesses: the key and its copies are
+/// rejected wherever another anchor holds an earlier generation. If the call is interrupted between
+/// the state and the anchors, run it again.
+///
+/// A damaged or outdated log is copied to a new file before it is continued; a lost log is started
+/// anew. Both are reported as warnings. A lost lock file is created again.
 ///
 /// # Errors
-/// [`LedgerError::Exhausted`] if there are not so many; [`LedgerError::Unsafe`] if the state is of another key or sector, or
-/// the key was handed over or retired here;
-/// if somebody signs; if the files can't be read or written.
+/// - [`LedgerError::Exhausted`] if fewer than `burn` indexes are left.
+/// - [`LedgerError::Unsafe`] if the state belongs to another key or sector, or the key was handed
+///   over or retired here.
+/// - An error if the key is in use, or its files cannot be read or written.
 pub fn recover(
     environment: &Environment,
     key: &Path,
@@ -587,12 +597,12 @@ pub fn recover(
     recover_with(environment, key, identity, &Recovery { burn, takes_back: false })
 }
 
-/// Recovers a key that was handed over from here, as [`recover`] does: the hand-over was given up, or the key was handed back.
-/// The caller states that no other copy of the key is left, and `burn` covers what was signed since with one. A key that was
-/// retired here stays so.
+/// Recovers a key that was handed over from here, like [`recover`], because the hand-over was
+/// abandoned or the key was handed back. The caller confirms that no other copy of the key exists,
+/// and that `burn` covers everything signed since with one. A retired key stays retired.
 ///
 /// # Errors
-/// As [`recover`].
+/// As for [`recover`].
 pub fn take_back(
     environment: &Environment,
     key: &Path,
@@ -602,11 +612,11 @@ pub fn take_back(
     recover_with(environment, key, identity, &Recovery { burn, takes_back: true })
 }
 
-/// What the caller of a recovery states.
+/// The statements of the caller of a recovery.
 struct Recovery {
-    /// Indexes to burn.
+    /// The number of indexes to burn.
     burn: u64,
-    /// Whether a key that was handed over signs here again.
+    /// Whether a handed-over key is taken back.
     takes_back: bool,
 }
 
@@ -628,7 +638,7 @@ fn recover_with(
         recover_under(&lock, environment, &paths, (identity, recovery), &mut anchors)
     });
     if is_new && recovered.is_err() {
-        // A refusal changes nothing.
+        // A refused recovery changes nothing.
         let _ = disk.remove(&paths.lock);
     }
     anchors.iter_mut().for_each(|(_, anchor, _): &mut Witness| anchor.release());
@@ -638,7 +648,7 @@ fn recover_with(
     Ok(Status { warnings: [warnings, seen.warnings].concat(), ..seen })
 }
 
-/// Takes the lock, or makes it again if it is lost; whether it was.
+/// Takes the lock, creating the lock file if it is missing. Returns whether it was created.
 pub(crate) fn take_or_make_lock(
     disk: &dyn Disk,
     paths: &Paths,
@@ -647,7 +657,8 @@ pub(crate) fn take_or_make_lock(
     match Lock::try_take(disk, &paths.lock) {
         Ok(LockAttempt::Busy(holder)) => Err(LedgerError::Held(holder)),
         Ok(LockAttempt::Acquired(lock)) => Ok((lock, false)),
-        // Who still has the old one holds the anchors, and finds that it is not in its place.
+        // A process with the old lock file holds the anchors, and will find that its lock file was
+        // replaced.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             Ok((Lock::create(disk, &paths.lock).map_err(at_lock)?, true))
         }
@@ -689,7 +700,8 @@ fn recover_under(
     }
     let next = seen.min(head.end) + burn;
     for (path, _, is_there) in anchors.iter() {
-        // An anchor that can't be made is noticed before the state changes, which no other anchor agrees with then.
+        // An anchor that cannot be created must be noticed before the state changes, because no
+        // other anchor would match the new state.
         if !is_there && disk.identity(path).is_err() {
             FileAnchor::probe(disk, path).map_err(|error| failed(path, &error))?;
         }
@@ -725,7 +737,8 @@ fn recover_under(
     Ok(warnings)
 }
 
-/// Writes a note behind what is whole of a log, or begins a new one where it is lost; what its owner should know of that.
+/// Appends a note after the intact part of a log, or starts a new log if it is lost. Returns a
+/// warning for the owner.
 fn continue_log(
     environment: &Environment,
     paths: &Paths,
@@ -759,7 +772,8 @@ fn continue_log(
             noted.map_err(at)?;
             log.durable()
         }
-        // Where this is interrupted, a log is there that the state does not know: it is recovered once more.
+        // If this is interrupted, the state does not know the new log, and the key must be
+        // recovered again.
         None => {
             let file = disk.open(&paths.log, Access::New).map_err(at)?;
             let end = Log::create(file, &head.key, &line).map_err(at)?;
@@ -771,7 +785,7 @@ fn continue_log(
     Ok((end, what.into_iter().collect()))
 }
 
-/// Copies a log beside itself, under the first name that is free: what is behind a damage is written over.
+/// Copies a log to the first free name, because the data after the damage will be overwritten.
 fn keep_log(disk: &dyn Disk, paths: &Paths) -> Result<PathBuf, LedgerError> {
     let at = |error: io::Error| failed(&paths.log, &error);
     let log = disk.open(&paths.log, Access::Read).map_err(at)?;
@@ -787,7 +801,7 @@ fn keep_log(disk: &dyn Disk, paths: &Paths) -> Result<PathBuf, LedgerError> {
     let written = copy_file(disk, &*log, &all, &copy, &mut made);
     if written.is_err() {
         for path in made {
-            // A part of a copy helps nobody.
+            // An incomplete copy is useless.
             let _ = disk.remove(&path);
         }
     }
@@ -807,8 +821,9 @@ mod tests {
     use crate::ledger::{FilesLedger, Options};
     use crate::testing::TestMachine;
 
-    /// Up to version 18f74786 a recovered state named the generation before it, so an anchor in another home that
-    /// held that one was taken for one that a crash had left behind.
+    /// Up to version 18f74786, a recovered state referred to the generation before it. An anchor in
+    /// another home with that generation therefore looked like one that a crash had left one
+    /// behind.
     #[test]
     fn a_state_that_an_older_recover_wrote_opens_with_its_own_anchors_alone() {
         let folder = tempfile::tempdir().unwrap();
@@ -872,7 +887,7 @@ mod tests {
         assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 3);
         drop(ledger);
         assert!(open(&one).is_err());
-        // What a crash leaves between the state and the anchor is gone on from, as ever.
+        // After a crash between the state and the anchor, the key remains usable.
         std::fs::write(&anchor, witnessed).unwrap();
         open(&other).unwrap();
     }

@@ -1,4 +1,4 @@
-//! The ledger in files.
+//! The file-based ledger.
 //!
 //! ```text
 //!   open      lock > head and state > machine > anchors agree > log agrees          a refusal changes nothing
@@ -7,10 +7,10 @@
 //!   close     sync log > its end, and what is left of the block: generation + 1 with `next` at its start > sync > anchors
 //! ```
 //!
-//! Between two writes of state and anchor a crash leaves the state one ahead, which is safe: nothing of the block
-//! was handed out. After a failed write or sync nobody knows what is on the disk, so a ledger does nothing more;
-//! one that is opened anew writes first what it has read, since what a failed sync left in the system's cache
-//! may never get to the disk.
+//! A crash between writing the state and the anchors leaves the state one generation ahead. This is
+//! safe, because no index of the block was handed out. After a failed write or sync the content of
+//! the disk is unknown, so the ledger stops working. A newly opened ledger first rewrites the data
+//! it has read, because data in the system's cache may never reach the disk after a failed sync.
 
 use std::io;
 use std::ops::Range;
@@ -36,19 +36,20 @@ use crate::record::{Head, Lifecycle, State};
 use crate::registry::{Chain, Registry};
 use crate::slots::Slots;
 
-/// How a ledger is opened.
+/// Options for opening a ledger.
 pub struct Options {
-    /// The number of indexes to reserve at once, at least. More are quicker, and a crash burns more.
+    /// The minimum number of indexes to reserve at once. Larger blocks are faster, but a crash
+    /// burns more.
     pub ahead: u64,
-    /// How many messages are to be signed, if `ahead` is bounded by them and by what is left: see [`reserve_max`]. Later on it
-    /// counts as far as [`reserve_max`] says then.
+    /// The number of messages to sign, if `ahead` is limited by it and by the remaining indexes:
+    /// see [`reserve_max`]. Later reservations apply the limit that [`reserve_max`] has then.
     pub messages: Option<u64>,
-    /// How long another process may keep the lock before that is an error.
+    /// How long to wait while another process holds the lock.
     pub wait: Duration,
-    /// Anchors besides those that are named in the state. [`recover`](crate::recover) does not raise them, so a key
-    /// that was recovered is refused while they say the generation before.
+    /// Anchors in addition to those named in the state. [`recover`](crate::recover) does not raise
+    /// them, so a recovered key is rejected while they hold the previous generation.
     pub anchors: Vec<Box<dyn Anchor>>,
-    /// The keys that this process has open, where that is not a process of its own.
+    /// The open keys of a simulated process; `None` in a real process, which has a global list.
     pub open_keys: Option<Arc<OpenKeys>>,
 }
 
@@ -65,7 +66,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Refuses to reserve more at once than the key can spare.
+    /// Rejects a reservation size that the key cannot spare.
     fn check_ahead(&self, head: &Head, left: u64) -> Result<(), LedgerError> {
         let Some(messages) = self.messages else { return Ok(()) };
         let most = reserve_max(head.end - head.first, left).max(messages);
@@ -76,12 +77,12 @@ impl Options {
     }
 }
 
-/// How many indexes are reserved at once, at least.
+/// The minimum number of indexes to reserve at once.
 #[derive(Clone, Copy)]
 struct ReservationSize {
-    /// As long as the key can spare them.
+    /// Applied as long as the key can spare them.
     bounded: u64,
-    /// Whatever is left.
+    /// Applied regardless of the remaining indexes.
     anyway: u64,
 }
 
@@ -99,50 +100,52 @@ impl ReservationSize {
     }
 }
 
-/// Keys with fewer indexes than this spare an eighth of what is left, and no fixed number besides.
+/// Keys with fewer indexes than this can spare an eighth of the remaining ones; larger keys at
+/// least a fixed number.
 const SMALL_KEY: u64 = 512;
 
-/// How many indexes may be reserved beyond those that are needed at once, of a key or sector with `all` indexes of which `left`
-/// are left: an eighth of what is left, and of a key that is not small 64 in any case.
+/// Returns how many indexes may be reserved in advance by a key or sector that has `all` indexes,
+/// of which `left` remain: an eighth of the remaining ones, and at least 64 for keys with 512 or
+/// more indexes.
 pub fn reserve_max(all: u64, left: u64) -> u64 {
     let eighth = left / 8;
     if all < SMALL_KEY { eighth } else { eighth.max(64) }
 }
 
-/// The keys that a process has open: a simulated one, since a real one has one list.
+/// The open keys of a simulated process; a real process has a global list.
 pub type OpenKeys = Registry<SharedLedger>;
 
 static OPENED: Chain<SharedLedger> = Chain::new();
 
-/// How long to wait before the lock is tried once more.
+/// Interval between attempts to take the lock.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A key's state, open for signing. Clones are not needed: opening it again in this process gives another handle.
+/// A key's state, open for signing. To get another handle, open the key again in the same process.
 pub struct FilesLedger {
     shared: Arc<SharedLedger>,
-    /// Whether its end was counted.
+    /// Whether the handle was already closed.
     is_closed: bool,
 }
 
-/// The state that all handles of a key share.
+/// The state shared by all handles of a key.
 pub struct SharedLedger {
     environment: Environment,
     process: Process,
     paths: Paths,
-    /// What people call the machine, for the log: asked for once, since that is a file to read.
+    /// The machine's host name for the log, read once.
     host: String,
-    /// Counts what burns blocks that were handed out: reservations from before give no index.
+    /// Incremented when handed-out blocks are burnt: earlier reservations then yield no index.
     epoch: AtomicU64,
     inner: Mutex<Inner>,
 }
 
 struct Inner {
     handles: usize,
-    /// Gone when the last handle is.
+    /// Released when the last handle is closed.
     lock: Option<Lock>,
-    /// Why nothing more can be done with it.
+    /// Why the ledger has stopped working.
     broken: Option<String>,
-    /// Whether what was read is known to be on the disk.
+    /// Whether the data that was read is known to be on the disk.
     settled: bool,
     ahead: ReservationSize,
     head: Head,
@@ -150,7 +153,7 @@ struct Inner {
     state: State,
     state_file: Identity,
     log_file: Identity,
-    /// Reserved, and in nobody's hands.
+    /// Reserved indexes that were not handed out.
     block: Range<u64>,
     /// The boot of the machine in which the block was reserved.
     boot: [u8; 32],
@@ -159,12 +162,15 @@ struct Inner {
 }
 
 impl FilesLedger {
-    /// Opens the state of the private key in the file `key`, whose public key is `public`.
+    /// Opens the state of the private key file `key`, whose public key is `public`.
     ///
     /// # Errors
-    /// [`LedgerError::Unsafe`] with the reason if it may not be the newest state, or is another key's or another
-    /// machine's; [`LedgerError::Held`] if another process has it for longer than the options say;
-    /// [`LedgerError::Unavailable`]. None of them changes anything.
+    /// - [`LedgerError::Unsafe`] with the reason if the state may not be the newest one, or belongs
+    ///   to another key or machine.
+    /// - [`LedgerError::Held`] if another process holds it longer than the options allow.
+    /// - [`LedgerError::Unavailable`] if a file cannot be read.
+    ///
+    /// No error changes anything.
     pub fn open(
         environment: &Environment,
         key: &Path,
@@ -221,7 +227,8 @@ impl FilesLedger {
         let inner = match Inner::open(environment, paths, public, options) {
             Ok(inner) => Inner { lock: Some(lock), ..inner },
             Err(error) => {
-                // A child that was forked meanwhile would keep what is only dropped.
+                // Released explicitly, because a child forked meanwhile would keep a dropped
+                // handle.
                 options.anchors.iter_mut().for_each(|anchor| anchor.release());
                 lock.release();
                 return Err(error);
@@ -239,19 +246,20 @@ impl FilesLedger {
         Ok(FilesLedger { shared, is_closed: false })
     }
 
-    /// Ends this handle. The last one of a process gives back what it reserved and did not hand out, durably.
+    /// Closes this handle. The last handle of a process durably returns the reserved indexes that
+    /// were not handed out.
     ///
     /// # Errors
-    /// If that failed. Then it is burnt.
+    /// If that failed; the indexes are then burnt.
     pub fn close(mut self) -> Result<(), LedgerError> {
         self.is_closed = true;
         self.shared.close_handle()
     }
 
-    /// Whether a request id has a signature.
+    /// Returns whether a request id has a signature.
     ///
     /// # Errors
-    /// If the state can't be told.
+    /// If the state is unknown.
     pub fn knows(&self, request: &str) -> Result<bool, LedgerError> {
         self.shared.check_process()?;
         let inner = self.shared.inner();
@@ -259,10 +267,10 @@ impl FilesLedger {
         Ok(inner.log.knows(request))
     }
 
-    /// Lets a request id be used again. What was signed under it stays in the log.
+    /// Allows a request id to be used again. The log keeps what was signed under it.
     ///
     /// # Errors
-    /// If there is none, or the log can't be written.
+    /// If the id is unknown, or the log cannot be written.
     pub fn forget(&self, request: &str) -> Result<(), LedgerError> {
         let shared = &*self.shared;
         shared.check_process()?;
@@ -277,8 +285,8 @@ impl FilesLedger {
         shared.write_log(&mut inner, &[line], true)
     }
 
-    /// Refuses a process that was forked from the one that opened the key, and takes no lock for it: whoever keeps
-    /// something beside the ledger asks before a lock of their own.
+    /// Fails in a process that was forked from the one that opened the key. Takes no lock: callers
+    /// with their own locks call this first.
     ///
     /// # Errors
     /// [`LedgerError::Unsafe`].
@@ -286,13 +294,14 @@ impl FilesLedger {
         self.shared.check_process()
     }
 
-    /// The indexes that are this state's, used or not.
+    /// Returns all indexes of this state, used or not.
     pub fn indexes(&self) -> Range<u64> {
         let inner = self.shared.inner();
         inner.head.first..inner.head.end
     }
 
-    /// The next index, as far as nobody else takes it meanwhile; the last one's successor where none is left.
+    /// Returns the next index, unless another caller takes it first; one past the last index if
+    /// none is left.
     pub fn next_index(&self) -> u64 {
         self.shared.inner().block.start
     }
@@ -301,7 +310,7 @@ impl FilesLedger {
 impl Drop for FilesLedger {
     fn drop(&mut self) {
         if !self.is_closed {
-            // What could not be given back is burnt, which is safe; `close` tells.
+            // Indexes that could not be returned are burnt, which is safe; `close` reports it.
             let _ = self.shared.close_handle();
         }
     }
@@ -321,7 +330,7 @@ impl Ledger for FilesLedger {
         if count > has {
             let more = (count.max(inner.ahead()) - has).min(inner.head.end - inner.state.next);
             shared.settle(&mut inner).map_err(|error| with_outcome(error, UNUSED))?;
-            // A full disk is noticed before an index is lost to it.
+            // Detects a full disk before an index is lost to it.
             let made = shared.make_room(&mut inner, count.saturating_mul(PLAIN_MAX).min(1 << 20));
             made.map_err(|error| with_outcome(error, UNUSED))?;
             let next = inner.state.next + more;
@@ -344,7 +353,7 @@ impl Ledger for FilesLedger {
         let mut inner = shared.inner();
         inner.check_usable()?;
         if inner.log.knows(request) {
-            // What was read of the log may not be on the disk, and another message could have this id then.
+            // The log that was read may not be on the disk; another message could get this id then.
             shared.settle(&mut inner)?;
         }
         inner.log.recall(request).map_err(|error| failed(&shared.paths.log, &error))
@@ -382,10 +391,10 @@ impl Ledger for FilesLedger {
     }
 }
 
-/// What became of indexes if a file could not be read or written before one was reserved.
+/// The outcome for an error before an index was reserved.
 const UNUSED: &str = "nothing was signed and no index was used; run the command again once the file can be read and written";
 
-/// Adds to the error of a file what became of indexes.
+/// Adds the outcome for the indexes to the error of a file.
 pub(crate) fn with_outcome(error: LedgerError, outcome: &str) -> LedgerError {
     match error {
         LedgerError::Unavailable(reason) => {
@@ -395,16 +404,16 @@ pub(crate) fn with_outcome(error: LedgerError, outcome: &str) -> LedgerError {
     }
 }
 
-/// Somebody signs with a copy of the key.
+/// Returns the error for an anchor that is held by a copy of the key.
 pub fn held_anchor(name: &Path) -> LedgerError {
     LedgerError::Held(format!("somebody who holds its anchor {}", name.display()))
 }
 
-/// The part of a ledger that a reservation holds.
+/// The ledger's side of a reservation.
 struct ReservationGuard {
     shared: Arc<SharedLedger>,
     epoch: u64,
-    /// The boot of the machine in which they were reserved.
+    /// The boot of the machine in which the indexes were reserved.
     boot: [u8; 32],
 }
 
@@ -412,7 +421,7 @@ impl Holder for ReservationGuard {
     fn check(&self) -> Result<(), LedgerError> {
         self.shared.check_process()?;
         let is_current = self.shared.epoch.load(Ordering::Acquire) == self.epoch;
-        // Nobody may have reserved since, who would have noticed.
+        // A later reservation would have detected the boot as well.
         if is_current && self.shared.environment.machine.boot() == self.boot {
             return Ok(());
         }
@@ -423,7 +432,7 @@ impl Holder for ReservationGuard {
     fn give_back(&mut self, unused: Range<u64>) {
         let mut inner = self.shared.inner();
         let is_open = inner.lock.is_some() && inner.broken.is_none();
-        // Another thread may have burnt them since the reservation asked.
+        // Another thread may have burnt them since the check.
         let is_current = self.shared.epoch.load(Ordering::Acquire) == self.epoch;
         if is_open && is_current && unused.end == inner.block.start {
             inner.block.start = unused.start;
@@ -433,12 +442,12 @@ impl Holder for ReservationGuard {
 
 impl SharedLedger {
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        // A panic in between left it broken, or changed nothing.
+        // A panic either marked the ledger as broken or changed nothing.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses a process that was forked from the one that opened the key. It takes no lock, which a thread of the
-    /// parent may have held.
+    /// Fails in a process that was forked from the one that opened the key. Takes no lock, which a
+    /// thread of the parent may have held.
     fn check_process(&self) -> Result<(), LedgerError> {
         if self.environment.machine.process() == Some(self.process) {
             return Ok(());
@@ -448,7 +457,8 @@ impl SharedLedger {
         Err(unsafe_state(&self.paths.state, reason))
     }
 
-    /// Burns what is in memory, if that has come through a start of the machine.
+    /// Burns the indexes in memory if the machine has rebooted since, as after restoring a
+    /// snapshot.
     fn check_boot(&self, inner: &mut Inner) {
         let boot = self.environment.machine.boot();
         if inner.boot != boot {
@@ -458,7 +468,7 @@ impl SharedLedger {
         }
     }
 
-    /// Writes again what was read when the key was opened, and raises anchors that are behind.
+    /// Rewrites the data read when the key was opened, and raises anchors that are behind.
     fn settle(&self, inner: &mut Inner) -> Result<(), LedgerError> {
         if inner.settled {
             return Ok(());
@@ -490,7 +500,7 @@ impl SharedLedger {
         inner.log.append(&[note(&*self.environment.machine, &text)]).map_err(at)
     }
 
-    /// Makes a new generation durable whose next index is `next`, in the state and in every anchor.
+    /// Makes a new generation with the next index `next` durable, in the state and in every anchor.
     fn commit(&self, inner: &mut Inner, next: u64) -> Result<(), LedgerError> {
         let stamp = new_stamp(&self.environment)?;
         self.check_in_place(inner)?;
@@ -519,7 +529,7 @@ impl SharedLedger {
         raise(inner)
     }
 
-    /// A ledger that began to write is whole again only if all of it was written.
+    /// Marks the ledger as broken unless everything was written.
     fn ended(
         &self,
         inner: &mut Inner,
@@ -532,7 +542,7 @@ impl SharedLedger {
         outcome
     }
 
-    /// Refuses to go on if a file's name has gone to another one, or somebody else wrote the state.
+    /// Fails if a file was replaced, or another process wrote the state.
     fn check_in_place(&self, inner: &mut Inner) -> Result<(), LedgerError> {
         let disk = &*self.environment.disk;
         let at = |error| failed(&self.paths.state, &error);
@@ -577,7 +587,8 @@ impl SharedLedger {
     }
 
     fn close_handle(&self) -> Result<(), LedgerError> {
-        // A child's handle is its parent's, and its lock may be held by a thread that it lacks.
+        // The handle of a forked child belongs to its parent, and a thread missing in the child may
+        // hold the lock.
         self.check_process()?;
         let mut inner = self.inner();
         inner.handles -= 1;
@@ -597,12 +608,12 @@ impl SharedLedger {
             return Ok(());
         }
         self.check_boot(inner);
-        // Before anything is written, so that nobody takes one of them meanwhile.
+        // Taken before anything is written, so that no other thread takes these indexes meanwhile.
         let next = inner.block.start;
         let has_tail = !inner.block.is_empty();
         inner.block.end = next;
         self.write_log(inner, &[], true)?;
-        // The state knows the end of the log then, and an older log is told from this one.
+        // The state then records the end of the log, so that an older log is detected.
         let has_grown = inner.settled && inner.log.durable() != End::from_state(&inner.state);
         if has_tail || has_grown { self.commit(inner, next) } else { Ok(()) }
     }
@@ -651,7 +662,7 @@ impl Inner {
                 return Err(error);
             }
         };
-        // Only now: whoever waits for somebody else tries again with the same.
+        // Only now, because a caller that waits for the lock retries with the same anchors.
         anchors.append(&mut options.anchors);
         Ok(Inner {
             handles: 1,
@@ -671,8 +682,8 @@ impl Inner {
         })
     }
 
-    /// The log, and which files state and log are. An anchor that is one generation behind is refused if the log says
-    /// that the state was recovered.
+    /// Opens the log, and records the identities of state and log. An anchor that is one generation
+    /// behind is rejected if the log shows that the state was recovered.
     fn files(
         environment: &Environment,
         paths: &Paths,
@@ -703,7 +714,7 @@ impl Inner {
         }
     }
 
-    /// How many indexes are reserved at once: what was asked for when more were left is more than the key can spare later.
+    /// Returns how many indexes to reserve at once, limited by what the key can spare now.
     fn ahead(&self) -> u64 {
         let spared = reserve_max(self.head.end - self.head.first, self.left());
         self.ahead.bounded.min(spared.max(1)).max(self.ahead.anyway)
@@ -726,7 +737,8 @@ impl Inner {
 
 pub(crate) const OTHER_MACHINE: &str = "it was written on another machine";
 
-/// Compares all anchors with the state: all have to agree. Returns the name of one that is a generation behind.
+/// Compares all anchors with the state; all must match. Returns the name of one that is a
+/// generation behind.
 fn check_anchors<'a>(
     paths: &Paths,
     anchors: impl Iterator<Item = &'a mut Box<dyn Anchor>>,

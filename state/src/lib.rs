@@ -1,24 +1,27 @@
-//! The state of keys that signing uses up (LMS, HSS, XMSS, XMSS^MT), in files: which indexes are used, so that none is used twice.
+//! The state of stateful signature keys (LMS, HSS, XMSS, XMSS^MT) in files: which indexes are used,
+//! so that no index is used twice.
 //!
 //! ```text
 //!   KEY         the private key; never changes          KEY.lock   the kernel's lock; never renamed
 //!   KEY.state   what is used: two slots, in place       KEY.log    what was signed; only grows
 //!   KEY.trees   trees, which can be made again          KEY.part   a key that is being made
-//!   elsewhere:  anchors, each of which saw the newest state
+//!   elsewhere:  anchors, each of which records the newest state
 //!
 //!   Signer ----> FilesLedger::reserve --> state, synced --> each anchor, synced --> indexes
 //!     '--> StatefulKey of the engine: signatures, checked --> released
 //! ```
 //!
-//! [`Signer`] is the door for whoever signs: command line, provider of OpenSSL, C and Rust. [`GeneratedKey`] makes a key.
+//! [`Signer`] is the entry point for signing from the command line, OpenSSL's provider, C and Rust.
+//! [`GeneratedKey`] creates keys.
 //!
-//! [`FilesLedger`] is a [`Ledger`](gabion_engine::keys::stateful::Ledger). An index leaves it only after its
-//! reservation is durable in the state and in every anchor. A copy of a key's folder lacks the anchors; an older
-//! one is older than they are; both are refused, and a refusal changes nothing.
+//! [`FilesLedger`] is a [`Ledger`](gabion_engine::keys::stateful::Ledger). It releases an index
+//! only after its reservation is durable in the state and in every anchor. A copy of a key's folder
+//! lacks the anchors, and an old copy is older than they are: both are rejected, and a rejection
+//! changes nothing.
 //!
-//! What it asks of the world goes through two seams: [`Disk`](gabion_disk::Disk), each call of which may fail, tear or be the last one
-//! before the power is gone, and [`Machine`]. docs/operate/state.md says which faults are survived, and which are not
-//! noticed.
+//! The crate accesses the system through two traits: [`Disk`](gabion_disk::Disk), whose calls may
+//! fail, tear or be the last before a power failure, and [`Machine`]. docs/operate/state.md lists
+//! the faults that are survived and those that are not detected.
 //!
 //! # Examples
 //! ```no_run

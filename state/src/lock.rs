@@ -1,8 +1,8 @@
-//! The lock of a key: the kernel's, on a file that is never renamed nor removed.
+//! The lock of a key: a kernel lock on a file that is never renamed or removed.
 //!
-//! The kernel gives a lock back when its process ends, however that was. Whether a process of some number is
-//! alive says nothing: numbers come again, and a container does not see its neighbours'. What stands in the file
-//! is for people.
+//! The kernel releases the lock when the process ends for any reason. Process ids cannot be used
+//! instead: they are reused, and containers do not see each other's processes. The content of the
+//! file is only for people.
 
 use std::io;
 use std::path::Path;
@@ -11,20 +11,20 @@ use gabion_disk::{Access, Disk, DiskFile, Identity, read_full, write_all};
 
 use crate::machine::Machine;
 
-/// Bytes for whoever holds it, in a file that is as long from the start.
+/// Length in bytes of the text about the holder; the file has this length from the start.
 pub const LEN: usize = 256;
 
-/// What somebody does who makes the files of a key.
+/// The work of a process that creates the files of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
-    /// A new key is made, with its state and its anchors.
+    /// Creating a new key with its state and anchors.
     NewKey,
-    /// Files of a backup are written again.
+    /// Restoring the files from a backup.
     Restore,
 }
 
 impl Work {
-    /// What stands in the file until the private key is there.
+    /// Returns the text in the file until the private key exists.
     fn text(self) -> &'static str {
         match self {
             Work::NewKey => "a key is being made",
@@ -33,7 +33,7 @@ impl Work {
     }
 }
 
-/// The lock, held.
+/// The lock, held until it is released or dropped.
 pub struct Lock {
     file: Box<dyn DiskFile>,
     identity: Identity,
@@ -43,29 +43,30 @@ pub struct Lock {
 pub enum LockAttempt {
     /// The lock was free.
     Acquired(Lock),
-    /// Somebody else has it.
+    /// Another process holds the lock; with a text about it.
     Busy(String),
 }
 
 impl Lock {
-    /// Takes it, if nobody has it.
+    /// Takes the lock if it is free.
     pub fn try_take(disk: &dyn Disk, path: &Path) -> io::Result<LockAttempt> {
         let file = disk.open(path, Access::Write)?;
         if !file.try_lock()? {
             return Ok(LockAttempt::Busy(holder(&*file)));
         }
         let lock = Lock { identity: file.identity()?, file };
-        // The name may have gone to another file while this one was opened.
+        // The file may have been replaced while this one was opened.
         match lock.is_in_place(disk, path)? {
             true => Ok(LockAttempt::Acquired(lock)),
             false => Err(io::Error::other("the lock's file was replaced")),
         }
     }
 
-    /// Makes the file, and takes it. Where that fails, a file of this name may be somebody else's.
+    /// Creates the lock file and takes the lock. If this fails, an existing file may belong to
+    /// another process.
     pub fn create(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let file = disk.open(path, Access::New)?;
-        // Somebody may clean up meanwhile, who took it for what was left of a process that is gone.
+        // Another process may have removed the file as a leftover of a dead process.
         let lock = Lock { identity: file.identity()?, file };
         match lock.file.try_lock()? && lock.is_in_place(disk, path)? {
             true => Ok(lock),
@@ -73,17 +74,17 @@ impl Lock {
         }
     }
 
-    /// Says what is done under it, until [`Lock::finish`].
+    /// Records in the file the work in progress, until [`Lock::finish`].
     pub fn begin(&self, work: Work) -> io::Result<()> {
         self.write(work.text())
     }
 
-    /// Says that it is done.
+    /// Records that the work is finished.
     pub fn finish(&self) -> io::Result<()> {
         self.write("")
     }
 
-    /// What was begun under it and not finished, when its file was written last.
+    /// Returns the work that was started and not finished when the file was last written.
     pub fn unfinished(&self) -> Option<Work> {
         let said = holder(&*self.file);
         [Work::NewKey, Work::Restore].into_iter().find(|work| work.text() == said)
@@ -96,18 +97,18 @@ impl Lock {
         self.file.sync()
     }
 
-    /// Whether the name still is this file's.
+    /// Returns whether the name still refers to this file.
     pub fn is_in_place(&self, disk: &dyn Disk, path: &Path) -> io::Result<bool> {
         Ok(disk.identity(path)? == self.identity)
     }
 
-    /// Gives it back. Dropped instead, it stays with a child that was forked meanwhile.
+    /// Releases the lock. If it is dropped instead, a child forked meanwhile keeps it.
     pub fn release(self) {
-        // It is closed in any case.
+        // The file is closed in any case.
         let _ = self.file.unlock();
     }
 
-    /// Writes down who holds it. Nothing depends on that.
+    /// Records the holder in the file, for information only.
     pub fn sign(&self, machine: &dyn Machine) {
         let pid = machine.process().map_or(0, |process| process.0);
         let mut text = format!("process {pid} on {}", machine.host()).into_bytes();
@@ -116,7 +117,8 @@ impl Lock {
     }
 }
 
-/// Returns the holder of a lock, if there is one. It asks for no right to write, and gives back at once what it had to take.
+/// Returns the current holder of a lock, if any. Needs no write permission, and briefly takes the
+/// lock to test it.
 pub fn current_holder(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>> {
     let file = disk.open(path, Access::Read)?;
     if !file.try_lock()? {
@@ -125,7 +127,7 @@ pub fn current_holder(disk: &dyn Disk, path: &Path) -> io::Result<Option<String>
     file.unlock().map(|()| None)
 }
 
-/// Who signed a lock's file last.
+/// Returns the holder recorded in a lock file.
 fn holder(file: &dyn DiskFile) -> String {
     let mut text = [0; LEN];
     let read = read_full(file, &mut text, 0).unwrap_or(0);

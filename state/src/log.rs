@@ -1,14 +1,15 @@
-//! KEY.log: what was signed, with which index. It only grows.
+//! KEY.log: the append-only log of signatures and their indexes.
 //!
 //! ```text
 //!   [ len | kind | body | chain ][ len | kind | body | chain ] ... 0 0 0 0     zeros up to the end of a segment
 //!                            chain = SHA-256(chain before | len | kind | body), 16 bytes of it
 //! ```
 //!
-//! Segments are written as zeros ahead of time, so that a record changes no length. The first record whose chain
-//! is wrong ends the log. How much of it was durable, and with which chain, stands in the state, so that an older
-//! log or a damaged one is noticed. Behind the last whole record are zeros, or what an interrupted write left: anything
-//! else is damage. An interrupted write is removed before anything else is written.
+//! Segments are pre-allocated with zeros, so that appending a record does not change the file
+//! length. The log ends at the first record with a wrong chain value. The state records the durable
+//! length and chain value, so an older or damaged log is detected. The last complete record is
+//! followed by zeros or by an interrupted write; anything else is damage. An interrupted write is
+//! removed before anything else is written.
 
 use std::collections::HashMap;
 use std::io::{self, ErrorKind};
@@ -19,23 +20,24 @@ use gabion_engine::keys::stateful::{Entry, LedgerRecord, digest_of};
 use crate::machine::Machine;
 use crate::record::{KeyId, Reader, Stamp, State};
 
-/// Bytes that are added when a log is full.
+/// Number of bytes added when a log is full.
 const SEGMENT: u64 = 64 << 10;
-/// Bytes of a record, at most: of XMSS^MT's longest signatures 30 fit.
+/// Maximum record size in bytes: 30 times the longest signature of XMSS^MT.
 const RECORD_MAX: usize = 1 << 20;
-/// Bytes of length, kind and chain.
+/// Length of the frame: length, kind and chain value.
 const FRAME: usize = 4 + 1 + 16;
-/// Bytes that a record without a signature has, at most.
+/// Maximum size in bytes of a record without a signature.
 pub const PLAIN_MAX: u64 = FRAME as u64 + 8 + 8 + 32 + 2 * 256;
 
 const SIGNED: u8 = 1;
 const FORGOTTEN: u8 = 2;
 const NOTE: u8 = 3;
 
-/// Bytes of what a disk writes whole: of a write that the power ended, any of these may be missing.
+/// Number of bytes that a disk writes atomically: after a power failure, any of these units may be
+/// missing.
 const SECTOR: u64 = 512;
 
-/// The beginning of the note by which `recover` ended up to version 18f74786. The number of the next index follows.
+/// The beginning of the note that `recover` wrote up to version 18f74786. The next index follows.
 const OLD_RECOVERY: &str = "recovered: every index below ";
 
 /// A line of a log.
@@ -47,23 +49,23 @@ pub enum Line {
         index: u64,
         /// SHA-256 of the message.
         digest: [u8; 32],
-        /// The request id, where there was one.
+        /// The request id, if any.
         request: Option<String>,
         /// The signature; empty without a request id.
         signature: Vec<u8>,
-        /// Seconds since 1970, by the machine's clock.
+        /// The time in seconds since 1970, by the machine's clock.
         time: u64,
         /// The machine.
         host: String,
     },
-    /// A request id may be used again.
+    /// A request id was released for reuse.
     Forgotten {
         /// The id.
         request: String,
     },
-    /// Something that was done to the state.
+    /// A note about a change of the state.
     Note {
-        /// What.
+        /// The text of the note.
         text: String,
         /// Seconds since 1970, by the machine's clock.
         time: u64,
@@ -72,47 +74,47 @@ pub enum Line {
     },
 }
 
-/// How far a log goes.
+/// A position in a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// Bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// What they chain to.
+    /// The chain value at this position.
     pub chain: Stamp,
 }
 
-/// A log that is open.
+/// An open log.
 pub struct Log {
     file: Box<dyn DiskFile>,
     end: End,
     durable: End,
-    /// Whether it goes as far as the state says, along the same lines.
+    /// Whether the log reaches the position recorded in the state, with the same chain value.
     is_whole: bool,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     size: u64,
-    /// Where the last byte that is not zero ends, or the last whole record.
+    /// The end of the last non-zero byte, or of the last complete record.
     written: u64,
-    /// Whether what is behind the last whole record can be an interrupted write.
+    /// Whether the data after the last complete record can be an interrupted write.
     may_be_torn: bool,
     requests: HashMap<String, SignatureOffset>,
     signed: u64,
     lowest: Option<u64>,
     highest: Option<u64>,
-    /// Whether an old `recover` went on with it, which left what was damaged behind its end.
+    /// Whether an old `recover` continued the log, which left the damaged data after its end.
     is_recovered: bool,
-    /// The next index by the note of an old `recover`, if that is the last durable line.
+    /// The next index in the note of an old `recover`, if that note is the last durable line.
     old_recovery: Option<u64>,
 }
 
 impl End {
-    /// As a state has it.
+    /// Returns the position that a state records.
     pub fn from_state(state: &State) -> Self {
         End { len: state.log_len, chain: state.log_chain }
     }
 }
 
 impl Log {
-    /// Fills a new file with its first segment, and a note. The caller syncs the folder.
+    /// Initializes a new file with its first segment and a note. The caller syncs the folder.
     pub fn create(file: Box<dyn DiskFile>, key: &KeyId, note: &Line) -> io::Result<End> {
         let mut log = Log::new(file, key, 0);
         log.append(std::slice::from_ref(note))?;
@@ -120,13 +122,13 @@ impl Log {
         Ok(log.end)
     }
 
-    /// Reads a log that was durable up to `durable`. Where it ends before, or is another one there, it is not whole, and
-    /// nothing of it is taken for durable.
+    /// Opens a log that was durable up to `durable`. If it ends before, or its chain value differs
+    /// there, the log counts as damaged and none of it as durable.
     pub fn open(file: Box<dyn DiskFile>, key: &KeyId, durable: End) -> io::Result<Self> {
         Self::read(file, key, durable, |_, _| {})
     }
 
-    /// Opens a log, and hands each of its lines to `each`, with the end that the log has there.
+    /// Opens a log and passes each line, with the position after it, to `each`.
     pub fn read(
         file: Box<dyn DiskFile>,
         key: &KeyId,
@@ -155,14 +157,14 @@ impl Log {
         Ok(log)
     }
 
-    /// Finds what is behind the last whole record.
+    /// Inspects the data after the last complete record.
     fn read_rest(&mut self) -> io::Result<()> {
         static ZEROS: [u8; SEGMENT as usize] = [0; SEGMENT as usize];
         let (mut bytes, mut offset) = (vec![0; ZEROS.len()], self.end.len);
         self.written = offset;
         loop {
             let read = read_full(&*self.file, &mut bytes, offset)?;
-            // Compared as a whole first, which is what is there nearly always.
+            // Compared as a whole first, since it is nearly always zeros.
             if bytes[..read] != ZEROS[..read] {
                 let last = bytes[..read].iter().rposition(|byte| *byte != 0).unwrap_or(0);
                 self.written = offset + last as u64 + 1;
@@ -176,8 +178,8 @@ impl Log {
         Ok(())
     }
 
-    /// Whether the record behind the last whole one lacks a part: its beginning, its end or a sector is zeros, as they were
-    /// before it was written.
+    /// Returns whether the record after the last complete one is torn: its beginning, its end or a
+    /// sector consists of zeros, as before it was written.
     fn is_torn(&self) -> io::Result<bool> {
         let start = self.end.len;
         let mut len = [0; 4];
@@ -199,9 +201,9 @@ impl Log {
             || rest.chunks(SECTOR as usize).any(is_missing))
     }
 
-    /// Makes room for so many bytes. Where it has to, all that was written before is durable, too.
+    /// Makes room for `bytes` bytes. If the file must grow, all earlier writes become durable too.
     pub fn make_room(&mut self, bytes: u64) -> io::Result<()> {
-        // Four zeros end the log.
+        // The log ends with four zeros.
         let needed = self.end.len + bytes + 4;
         if needed <= self.size {
             return Ok(());
@@ -214,7 +216,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes lines. They are not durable yet. After an error nobody knows which are there.
+    /// Appends lines, which are not durable yet. After an error it is unknown which lines were
+    /// written.
     pub fn append(&mut self, lines: &[Line]) -> io::Result<()> {
         let (mut bytes, mut end) = (Vec::new(), self.end);
         let mut ends = Vec::new();
@@ -242,7 +245,7 @@ impl Log {
         Ok(())
     }
 
-    /// Makes everything durable that was written.
+    /// Makes everything written so far durable.
     pub fn sync(&mut self) -> io::Result<()> {
         if self.durable != self.end {
             self.file.sync()?;
@@ -251,8 +254,8 @@ impl Log {
         Ok(())
     }
 
-    /// Writes again what may never have got to the disk, and makes it durable. What is behind the last whole record is
-    /// removed. Returns how many bytes that were.
+    /// Rewrites data that may not be on the disk, and syncs it. Removes data after the last
+    /// complete record, and returns its length.
     pub fn settle(&mut self) -> io::Result<u64> {
         let len = self.end.len - self.durable.len;
         let mut bytes = vec![0; len as usize];
@@ -268,7 +271,7 @@ impl Log {
         Ok(unread)
     }
 
-    /// Writes zeros behind the last whole record, durably.
+    /// Overwrites the data after the last complete record with zeros, durably.
     fn remove_rest(&mut self) -> io::Result<()> {
         let zeros = vec![0; SEGMENT as usize];
         let mut offset = self.end.len;
@@ -283,7 +286,7 @@ impl Log {
         Ok(())
     }
 
-    /// The signature of a request.
+    /// Returns the record of a request id.
     pub fn recall(&self, request: &str) -> io::Result<Option<LedgerRecord>> {
         let Some(place) = self.requests.get(request) else { return Ok(None) };
         let mut signature = vec![0; place.len];
@@ -293,17 +296,17 @@ impl Log {
         Ok(Some(LedgerRecord { index: place.index, digest: place.digest, signature }))
     }
 
-    /// Whether a request id is taken.
+    /// Returns whether a request id is in use.
     pub fn knows(&self, request: &str) -> bool {
         self.requests.contains_key(request)
     }
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     pub fn identity(&self) -> io::Result<Identity> {
         self.file.identity()
     }
 
-    /// How far its whole records go.
+    /// Returns the end of the complete records.
     pub fn end(&self) -> End {
         self.end
     }
@@ -313,7 +316,8 @@ impl Log {
         self.written.saturating_sub(self.end.len)
     }
 
-    /// What is wrong with it, if a state has the indexes from `first` on and comes to `next`: then lines may be missing.
+    /// Returns what is wrong with the log, given the state's indexes from `first` up to `next`. If
+    /// it returns a reason, lines may be missing.
     pub fn damage(&self, first: u64, next: u64) -> Option<&'static str> {
         if !self.is_whole {
             return Some("it is damaged, or older than the state");
@@ -321,16 +325,16 @@ impl Log {
         if self.lowest.is_some_and(|index| index < first) {
             return Some("it is damaged, or the log of another sector of the key");
         }
-        // Signatures are written of indexes that were reserved, so without one that is missing a single other line may
-        // be torn.
+        // Signatures are logged only for reserved indexes. If no index is missing, a single other
+        // line can be torn.
         let is_complete = next == self.highest.map_or(first, |index| index + 1);
         let may_be_torn = self.may_be_torn && !(is_complete && self.unread_len() > PLAIN_MAX);
         let is_damaged = !may_be_torn && !self.is_recovered;
         is_damaged.then_some("it is damaged behind its last whole line")
     }
 
-    /// Why a state that has the indexes from `first` on and comes to `next` may not be gone on from; the log is a witness,
-    /// too.
+    /// Returns why the log, as a witness, forbids using a state with the indexes from `first` up to
+    /// `next`.
     pub fn refusal(&self, first: u64, next: u64) -> Option<&'static str> {
         if let Some(damage) = self.damage(first, next) {
             return Some(damage);
@@ -339,14 +343,14 @@ impl Log {
         is_older.then_some("it is newer than the state, which was restored")
     }
 
-    /// Whether the state whose next index is `next` was written by a `recover` that named the generation before it,
-    /// as it did up to version 18f74786: its note is the last line that the state knows, and no index was reserved
-    /// since.
+    /// Returns whether the state with the next index `next` was written by a `recover` up to
+    /// version 18f74786, which referred to the generation before it: its note is the last line that
+    /// the state knows, and no index was reserved since.
     pub fn ends_with_recovery(&self, next: u64) -> bool {
         self.old_recovery == Some(next)
     }
 
-    /// How far it is durable.
+    /// Returns the durable end.
     pub fn durable(&self) -> End {
         self.durable
     }
@@ -356,12 +360,12 @@ impl Log {
         self.signed
     }
 
-    /// The highest index that it has.
+    /// Returns the highest index in the log.
     pub fn highest(&self) -> Option<u64> {
         self.highest
     }
 
-    /// One of which nothing was read.
+    /// Returns a log that has not been read yet.
     fn new(file: Box<dyn DiskFile>, key: &KeyId, size: u64) -> Self {
         let end = start(key);
         Log {
@@ -381,7 +385,7 @@ impl Log {
         }
     }
 
-    /// Keeps in mind what a line says, whose record begins at `offset`.
+    /// Remembers the content of a line whose record starts at `offset`.
     fn note(&mut self, line: &Line, offset: u64) {
         match line {
             Line::Signed { index, digest, request, signature, .. } => {
@@ -407,8 +411,8 @@ impl Log {
         }
     }
 
-    /// The line at `end`, where the log is behind it, and the bytes of its record. None where there is no valid
-    /// one.
+    /// Returns the line at `end`, the position after it, and the length of its record. Returns
+    /// `None` if there is no valid record.
     fn line_at(&self, window: &mut Window, end: End) -> io::Result<Option<(Line, End, usize)>> {
         let Some(len) = window.get(&*self.file, end.len, 4)? else { return Ok(None) };
         let len = Reader(len).array().map_or(0, u32::from_be_bytes) as usize;
@@ -427,13 +431,13 @@ impl Log {
     }
 }
 
-/// A line that says what was done to the state.
+/// Returns a note about a change of the state.
 pub fn note(machine: &dyn Machine, text: &str) -> Line {
     Line::Note { text: text.to_owned(), time: machine.now(), host: machine.host() }
 }
 
 impl Line {
-    /// What is written of a signature.
+    /// Returns the line for a signature.
     pub fn from_entry(entry: &Entry<'_>, time: u64, host: &str) -> Self {
         let Entry { index, digest, request, signature } = *entry;
         Line::Signed {
@@ -493,7 +497,7 @@ impl Line {
     }
 }
 
-/// Where the signature of a request is.
+/// The position of a request's signature.
 struct SignatureOffset {
     index: u64,
     digest: [u8; 32],
@@ -501,14 +505,14 @@ struct SignatureOffset {
     len: usize,
 }
 
-/// A part of a file in memory.
+/// A cached part of a file.
 struct Window {
     offset: u64,
     bytes: Vec<u8>,
 }
 
 impl Window {
-    /// `len` bytes from `offset` on; none where the file ends before.
+    /// Returns `len` bytes at `offset`; `None` if the file ends before.
     fn get(&mut self, file: &dyn DiskFile, offset: u64, len: usize) -> io::Result<Option<&[u8]>> {
         let has = |window: &Self| {
             let start = offset.checked_sub(window.offset)? as usize;
@@ -533,7 +537,7 @@ fn old_recovery(line: &Line) -> Option<u64> {
     text.strip_prefix(OLD_RECOVERY)?.split(' ').next()?.parse().ok()
 }
 
-/// Where the log of a key begins.
+/// Returns the start position of a key's log.
 fn start(key: &KeyId) -> End {
     End { len: 0, chain: chain_hash(&[0; 16], key) }
 }
@@ -544,7 +548,7 @@ fn chain_hash(before: &Stamp, said: &[u8]) -> Stamp {
     chain
 }
 
-/// A text of 255 bytes at most; what is longer is cut at a character.
+/// Encodes a text of at most 255 bytes; a longer one is truncated at a character boundary.
 fn put_text(bytes: &mut Vec<u8>, text: &str) {
     let cut = (0..=text.len().min(255)).rev().find(|at| text.is_char_boundary(*at));
     let text = &text[..cut.unwrap_or(0)];

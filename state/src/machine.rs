@@ -1,4 +1,4 @@
-//! What a state may be bound to: the machine, its boot, the process.
+//! The environment that a state is bound to: the machine, its boot, and the process.
 
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -10,55 +10,55 @@ use gabion_engine::keys::stateful::digest_of;
 use gabion_engine::{forks, rights};
 use once_cell::race::OnceBox;
 
-/// A process and what tells it from those that it was forked from.
+/// A process id with a token that distinguishes it from the process it was forked from.
 pub type Process = (u32, u64);
 
-/// Where a machine has its name.
+/// The file with the machine's id.
 pub(crate) const MACHINE_ID: &str = "/etc/machine-id";
-/// The name of all machines without one.
+/// The id used on machines without one.
 pub const NO_MACHINE: [u8; 32] = [0; 32];
 
-/// Where this code runs.
+/// The machine that runs this code.
 pub trait Machine: Send + Sync {
-    /// Names this boot of the machine. All that say nothing about it are one.
+    /// Returns an id of the current boot; constant on systems that do not provide one.
     fn boot(&self) -> [u8; 32];
 
-    /// Names the machine. All without a name are one, and are called by zeros.
+    /// Returns the id of the machine; zeros if it has no id.
     ///
     /// # Errors
-    /// If there is a name and it can't be read: nothing is known of the machine then.
+    /// If there is an id that cannot be read: the machine is then unknown.
     fn id(&self) -> io::Result<[u8; 32]>;
 
-    /// The process. None where forks can't be told.
+    /// Returns the process, or `None` if forks cannot be detected.
     fn process(&self) -> Option<Process>;
 
-    /// Seconds since 1970, by a clock that may be wrong. Nothing depends on it.
+    /// Returns the seconds since 1970. The clock may be wrong; only log entries use it.
     fn now(&self) -> u64;
 
-    /// What people call the machine.
+    /// Returns the host name.
     fn host(&self) -> String;
 
-    /// Where the anchors of whoever signs are. None where there is no home, or the environment is not to be
-    /// trusted.
+    /// Returns the folder of the user's anchors. `None` if there is no home, or the environment is
+    /// not trusted.
     fn anchors(&self) -> Option<PathBuf>;
 
-    /// Waits for a moment.
+    /// Sleeps for a moment.
     fn pause(&self, time: Duration);
 }
 
-/// The one that this process runs on.
+/// The machine that this process runs on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThisMachine;
 
 impl Machine for ThisMachine {
     fn boot(&self) -> [u8; 32] {
         const PATH: &str = "/proc/sys/kernel/random/boot_id";
-        // Every signature asks: a file that is kept open is asked again by two calls of the kernel, not by six.
+        // Read for every signature: keeping the file open needs two system calls instead of six.
         static BOOT_ID: OnceBox<Option<KernelFile>> = OnceBox::new();
         let kept = BOOT_ID.get_or_init(|| Box::new(KernelFile::open(PATH)));
         match kept.as_ref().and_then(KernelFile::read) {
             Some(text) => digest(&text),
-            // All that say nothing are one boot.
+            // Systems without a boot id count as one boot.
             None => digest_of_file(PATH).unwrap_or_default(),
         }
     }
@@ -72,7 +72,7 @@ impl Machine for ThisMachine {
     }
 
     fn now(&self) -> u64 {
-        // A clock before 1970 is as good as any other.
+        // The clock may be before 1970.
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         since.map_or(0, |since| since.as_secs())
     }
@@ -98,11 +98,12 @@ impl Machine for ThisMachine {
     }
 }
 
-/// A small file of the kernel's that stays open. Its text is read each time, since a process may be frozen and go on
-/// after the machine started again.
+/// A small kernel file that is kept open. It is read each time, because a process may be frozen and
+/// resumed after the machine has rebooted.
 struct KernelFile {
     file: File,
-    /// Device and number: a program that closes descriptors that are not its own may have opened another there.
+    /// Device and inode: a program that closes unknown descriptors may have opened another file
+    /// under this number.
     identity: (u64, u64),
 }
 
@@ -117,7 +118,8 @@ impl KernelFile {
         file.metadata().ok().map(|about| (about.dev(), about.ino()))
     }
 
-    /// None where the descriptor is no longer this file's, or it says nothing.
+    /// Returns the content. `None` if the descriptor now refers to another file, or the file is
+    /// empty.
     fn read(&self) -> Option<Vec<u8>> {
         if Self::identity(&self.file)? != self.identity {
             return None;
@@ -128,8 +130,8 @@ impl KernelFile {
     }
 }
 
-/// The digest of what a file says, zeros if there is no such file. The machine's own number is nobody's business: systemd asks
-/// that it is not written anywhere as it is.
+/// Returns the digest of a file's content; zeros if the file is missing. The machine id is hashed
+/// because systemd requires that it is not disclosed.
 fn digest_of_file(path: &str) -> io::Result<[u8; 32]> {
     match std::fs::read(path) {
         Ok(text) => Ok(digest(&text)),
@@ -138,7 +140,7 @@ fn digest_of_file(path: &str) -> io::Result<[u8; 32]> {
     }
 }
 
-/// All zeros for a text that says nothing.
+/// Returns the digest of a text; zeros if it is empty.
 fn digest(text: &[u8]) -> [u8; 32] {
     match text.trim_ascii() {
         [] => [0; 32],
@@ -173,12 +175,12 @@ mod tests {
         let paths = ["boot", "other"].map(|name| folder.path().join(name));
         paths.iter().for_each(|path| fs::write(path, "text").unwrap());
         let mut kept = KernelFile::open(paths[0].to_str().unwrap()).unwrap();
-        // As a program does that closes every descriptor and opens files of its own.
+        // Simulates a program that closes every descriptor and then opens files.
         kept.file = File::open(&paths[1]).unwrap();
         assert!(kept.read().is_none());
     }
 
-    /// A machine whose name can't be read at the moment is not one without a name.
+    /// A machine whose id cannot be read now must not count as a machine without an id.
     #[test]
     fn a_name_that_cannot_be_read_is_an_error_and_a_missing_one_is_none() {
         let folder = tempfile::tempdir().unwrap();
