@@ -1,8 +1,8 @@
-//! File systems and files, call by call.
+//! The traits for file systems and files.
 //!
-//! Each call of [`Disk`] and [`DiskFile`] is a point where a power cut, a full disk, a failing device or another
-//! process may strike; tests put a simulated disk here, which does all of that. What retries and what loops is
-//! above it, in [`write_all`] and [`read_full`].
+//! At each call of [`Disk`] and [`DiskFile`], a power failure, a full disk, a failing device or
+//! another process may interfere; a simulated disk in tests does all of this. Retries and loops are
+//! built on top, in [`write_all`] and [`read_full`].
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -15,17 +15,17 @@ use rustix::fs::{CWD, OFlags, RenameFlags, renameat_with};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr};
 use rustix::process::{Resource, getrlimit};
 
-/// Which file a name or a handle stands for: its device and its number there.
+/// The identity of a file: its device and inode.
 pub type Identity = (u64, u64);
 
-/// How a file is opened.
+/// The mode for opening a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To read what is there.
+    /// Read an existing file.
     Read,
-    /// To read and write what is there.
+    /// Read and write an existing file.
     Write,
-    /// A new file, which nobody but its owner may read; none may be there.
+    /// Create a new file that only its owner can read; it must not exist.
     New,
 }
 
@@ -37,7 +37,7 @@ pub trait Disk: Send + Sync {
     /// The system's.
     fn open(&self, path: &Path, access: Access) -> io::Result<Box<dyn DiskFile>>;
 
-    /// Makes a folder, where there is none, that nobody but its owner may look into.
+    /// Creates a folder that only its owner can access, if it does not exist.
     ///
     /// # Errors
     /// The system's.
@@ -49,43 +49,44 @@ pub trait Disk: Send + Sync {
     /// The system's.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, in place of what has it.
+    /// Renames a file, replacing an existing one.
     ///
     /// # Errors
     /// The system's.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Gives a file another name, which nothing may have.
+    /// Renames a file; fails if the new name exists.
     ///
     /// # Errors
     /// The system's; [`ErrorKind::AlreadyExists`].
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()>;
 
-    /// Removes a file's name.
+    /// Removes a file.
     ///
     /// # Errors
     /// The system's.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Which file has this name; links are followed.
+    /// Returns the identity of the file with this name, following symbolic links.
     ///
     /// # Errors
     /// The system's.
     fn identity(&self, path: &Path) -> io::Result<Identity>;
 
-    /// The name of a file or folder without links.
+    /// Returns the path with symbolic links resolved.
     ///
     /// # Errors
     /// The system's.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
 
-    /// Whether other machines may see the same file system.
+    /// Returns whether the file system may be shared with other machines.
     ///
     /// # Errors
     /// The system's.
     fn is_network(&self, path: &Path) -> io::Result<bool>;
 
-    /// Bytes that this process may still write to the file system of a folder, by its word. None where that is not known.
+    /// Returns the number of bytes that this process may still write to the file system of a
+    /// folder, as reported by it, or `None` if that is unknown.
     ///
     /// # Errors
     /// The system's.
@@ -95,53 +96,53 @@ pub trait Disk: Send + Sync {
     }
 }
 
-/// A file that is open.
+/// An open file.
 pub trait DiskFile: Send {
-    /// Reads some bytes; 0 at the end.
+    /// Reads some bytes. Returns 0 at the end of the file.
     ///
     /// # Errors
     /// The system's.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Writes some bytes.
+    /// Writes some bytes and returns their number.
     ///
     /// # Errors
     /// The system's.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// Makes what was written durable, and the length. After an error nobody knows what is on the disk, and
-    /// another call that succeeds says nothing about it.
+    /// Makes the written data and the file length durable. After an error the content of the disk
+    /// is unknown, and a later successful call does not change that.
     ///
     /// # Errors
     /// The system's.
     fn sync(&self) -> io::Result<()>;
 
-    /// Bytes of the file.
+    /// Returns the length of the file in bytes.
     ///
     /// # Errors
     /// The system's.
     fn size(&self) -> io::Result<u64>;
 
-    /// Takes the kernel's lock on the file, until the handle is closed; whether nobody else has it.
+    /// Takes the kernel's lock on the file until the handle is closed. Returns whether it was free.
     ///
     /// # Errors
     /// The system's.
     fn try_lock(&self) -> io::Result<bool>;
 
-    /// Gives the lock back, also where a forked child has the same handle still.
+    /// Releases the lock, even if a forked child still has the same handle.
     ///
     /// # Errors
     /// The system's.
     fn unlock(&self) -> io::Result<()>;
 
-    /// Which file it is.
+    /// Returns the identity of the file.
     ///
     /// # Errors
     /// The system's.
     fn identity(&self) -> io::Result<Identity>;
 }
 
-/// Writes all of it. An interrupted call is made again; a file that takes no byte is an error.
+/// Writes all bytes. Interrupted calls are repeated; a call that writes nothing is an error.
 ///
 /// # Errors
 /// The system's.
@@ -160,7 +161,7 @@ pub fn write_all(file: &dyn DiskFile, mut bytes: &[u8], mut offset: u64) -> io::
     Ok(())
 }
 
-/// Reads as many bytes as there are, up to the length of `bytes`; how many came.
+/// Reads until `bytes` is full or the file ends. Returns the number of bytes read.
 ///
 /// # Errors
 /// The system's.
@@ -177,7 +178,7 @@ pub fn read_full(file: &dyn DiskFile, bytes: &mut [u8], offset: u64) -> io::Resu
     Ok(read)
 }
 
-/// The operating system's files.
+/// The file system of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
@@ -187,7 +188,7 @@ impl Disk for RealDisk {
         options.read(true).write(access != Access::Read);
         match access {
             Access::New => options.create_new(true).mode(0o600),
-            // A pipe under this name would have the caller wait for whoever writes into it.
+            // Without this flag, opening a pipe would block until it has a writer.
             Access::Read | Access::Write => options.custom_flags(OFlags::NONBLOCK.bits() as i32),
         };
         let file = above_streams(&options, path)?;
@@ -199,7 +200,7 @@ impl Disk for RealDisk {
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        // At no moment is it open to others, whatever the umask.
+        // The mode is set at creation, so the folder is never open to others, whatever the umask.
         match DirBuilder::new().mode(0o700).create(path) {
             Ok(()) => std::fs::set_permissions(path, Permissions::from_mode(0o700)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -217,7 +218,7 @@ impl Disk for RealDisk {
 
     fn rename_new(&self, from: &Path, to: &Path) -> io::Result<()> {
         match retry_on_intr(|| renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)) {
-            // NFS and others know no such flag, and have links.
+            // NFS and other file systems do not support the flag, but hard links.
             Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
                 std::fs::hard_link(from, to)?;
                 std::fs::remove_file(from)
@@ -249,13 +250,14 @@ impl Disk for RealDisk {
     }
 }
 
-/// The number of standard error, the last of the standard streams.
+/// The highest descriptor number of the standard streams.
 const LAST_STREAM: i32 = 2;
 
-/// Opens a file under a number that is none of a standard stream. A program that closed these goes on to write into them, and
-/// the kernel gives the lowest number that is free.
+/// Opens a file with a descriptor above those of the standard streams. The kernel uses the lowest
+/// free number; in a program that closed the standard streams but still writes to them, such a file
+/// would be overwritten.
 fn above_streams(options: &OpenOptions, path: &Path) -> io::Result<File> {
-    // What is free is taken until the file is open: at no moment does anybody write into it.
+    // Occupies the free low numbers until the file is open, so that no output can reach it.
     let mut taken = Vec::new();
     while taken.len() <= LAST_STREAM as usize {
         match File::open("/dev/null") {
@@ -266,15 +268,16 @@ fn above_streams(options: &OpenOptions, path: &Path) -> io::Result<File> {
     let file = options.open(path)?;
     match file.as_raw_fd() > LAST_STREAM {
         true => Ok(file),
-        // There was no /dev/null.
+        // /dev/null could not be opened.
         false => Ok(fcntl_dupfd_cloexec(&file, LAST_STREAM + 1)?.into()),
     }
 }
 
-/// Numbers of file systems that several machines see (statfs(2), linux/magic.h, stat of GNU coreutils): NFS, SMB, SMB2, CIFS,
-/// 9P, Ceph, AFS twice, Coda, Lustre, GFS2, OCFS2, GPFS, BeeGFS, PanFS, SNFS, NCP, ACFS, IBRIX; those of virtual machines'
-/// hosts: VirtualBox, VMware, Parallels; and FUSE, whose locks may be local to a machine whatever is behind it (sshfs,
-/// virtiofs, GlusterFS, s3fs).
+/// Magic numbers of file systems that several machines can access (statfs(2), linux/magic.h, stat
+/// of GNU coreutils): NFS, SMB, SMB2, CIFS, 9P, Ceph, AFS (two numbers), Coda, Lustre, GFS2, OCFS2,
+/// GPFS, BeeGFS, PanFS, SNFS, NCP, ACFS, IBRIX; the shared folders of VirtualBox, VMware and
+/// Parallels; and FUSE, whose locks may be local to a machine for any backend (sshfs, virtiofs,
+/// GlusterFS, s3fs).
 const NETWORKS: [u64; 23] = [
     0x4750_4653,
     0x1983_0326,
@@ -305,14 +308,15 @@ fn identity_of(about: &Metadata) -> Identity {
     (about.dev(), about.ino())
 }
 
-/// A file, and which one it is: a program that closes numbers that are not its own may have opened another under this one.
+/// An open file and its identity: a program that closes unknown descriptors may have opened another
+/// file under this number.
 struct RealFile {
     file: Arc<File>,
     identity: Identity,
 }
 
 impl RealFile {
-    /// The file, as long as its number is its own.
+    /// Returns the file, if the descriptor still refers to it.
     fn own(&self) -> io::Result<&File> {
         match self.identity()? == self.identity {
             true => Ok(&self.file),
@@ -324,7 +328,7 @@ impl RealFile {
 impl Drop for RealFile {
     fn drop(&mut self) {
         if self.own().is_err() {
-            // What somebody holds is never closed: the number is another's.
+            // The number belongs to another file now, so it must not be closed.
             std::mem::forget(Arc::clone(&self.file));
         }
     }
@@ -336,8 +340,8 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        // Beyond RLIMIT_FSIZE a signal comes first (setrlimit(2)), and ends a process that expects none: a program that a
-        // library of ours was loaded into.
+        // Beyond RLIMIT_FSIZE, the kernel would first send a signal (setrlimit(2)), which ends a
+        // program that does not expect it, such as one that has loaded this code as a library.
         let end = offset.saturating_add(bytes.len() as u64);
         match getrlimit(Resource::Fsize).current {
             Some(most) if end > most => Err(Errno::FBIG.into()),
@@ -366,7 +370,8 @@ impl DiskFile for RealFile {
     }
 
     fn unlock(&self) -> io::Result<()> {
-        // It was given back with the number, and another's file may have a lock of its own.
+        // The lock was released with the descriptor; the other file under this number may have a
+        // lock itself.
         let Ok(file) = self.own() else { return Ok(()) };
         loop {
             match file.unlock() {

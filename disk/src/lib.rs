@@ -6,7 +6,7 @@
 //!                                      '-> testing::faulty       simulated: power cuts, torn writes, full disks
 //! ```
 //!
-//! The module `testing` needs the feature of that name.
+//! The module `testing` needs the Cargo feature of the same name.
 
 #![forbid(unsafe_code)]
 

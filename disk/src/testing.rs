@@ -1,4 +1,4 @@
-//! A real disk on which something happens at a call: it is counted, it fails, or somebody else is quicker. For tests.
+//! A real disk for tests that counts calls, makes them fail, or runs another process in between.
 
 pub mod faulty;
 
@@ -13,25 +13,25 @@ use crate::disk::{Access, Disk, DiskFile, Identity, RealDisk};
 pub enum DiskCall {
     /// A file is opened.
     Open(Access),
-    /// A file was opened, and nothing was done with it yet.
+    /// A file was opened and has not been used yet.
     AfterOpen(Access),
     /// An open file is synced.
     Sync,
-    /// A lock is given back.
+    /// A lock is released.
     Unlock,
-    /// A folder is made.
+    /// A folder is created.
     MakeFolder,
     /// A folder is synced.
     SyncFolder,
-    /// A file gets another name; the path is the one that it had.
+    /// A file is renamed; the path is the old one.
     Rename,
-    /// A name is removed.
+    /// A file is removed.
     Remove,
-    /// Somebody asks which file has a name.
+    /// The identity of a file is requested.
     Identity,
-    /// Somebody asks for a name without links.
+    /// The canonical path of a file is requested.
     Canonical,
-    /// Somebody asks whether a folder is one of the network.
+    /// The caller asks whether a folder is on a network file system.
     IsNetwork,
 }
 
@@ -42,9 +42,9 @@ pub type Hook = Arc<dyn Fn(DiskCall, &Path) -> io::Result<()> + Send + Sync>;
 #[derive(Clone)]
 pub struct HookedDisk {
     hook: Hook,
-    /// A folder that other machines see, and no other one.
+    /// The only folder that counts as a network file system.
     network: Option<PathBuf>,
-    /// A link that looks like a folder of its own, as a folder does that is mounted a second time.
+    /// A link that looks like a separate folder, as a second mount of a folder does.
     mount: Option<PathBuf>,
 }
 
@@ -54,12 +54,14 @@ impl HookedDisk {
         HookedDisk { hook: Arc::new(hook), network: None, mount: None }
     }
 
-    /// Returns this disk with a folder that is on a network, or a link that is a mount point.
+    /// Returns this disk with a folder on a network file system, or a link that looks like a mount
+    /// point.
     pub fn with_mounts(self, network: Option<PathBuf>, mount: Option<PathBuf>) -> Self {
         HookedDisk { network, mount, ..self }
     }
 
-    /// Returns a disk that calls `act` once: at the first such call of a file whose name ends so.
+    /// Returns a disk that calls `act` once, at the first such call for a file whose name has this
+    /// suffix.
     pub fn with_hook_once(
         (at, ending): (DiskCall, &'static str),
         act: impl FnOnce() -> io::Result<()> + Send + 'static,

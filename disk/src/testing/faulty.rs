@@ -1,4 +1,4 @@
-//! A simulated disk: it loses writes that were not synced, tears them, fails, and is shared by processes.
+//! A simulated disk shared by processes: it loses unsynced writes, tears them, and fails.
 //!
 //! ```text
 //!   file     disk: what is durable    cache: what every process reads    dirty: writes in between
@@ -19,12 +19,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::disk::{Access, Disk, DiskFile, Identity};
 
-/// A fault at a call. Results name faults by these variants.
+/// A fault at a call. Test results name faults by these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
-    /// The device fails.
+    /// The device fails permanently.
     Fails,
-    /// The device hiccups: the syncs of two files fail, each once.
+    /// A transient device error: the syncs of two files fail, each once.
     Hiccup,
     /// The disk is full.
     Full,
@@ -38,13 +38,13 @@ pub enum Fault {
     KilledBefore,
     /// The process is killed after the call.
     KilledAfter,
-    /// The power goes before the call, and of what was not synced this remains.
+    /// The power fails before the call; the given unsynced writes survive.
     CutBefore(UnsyncedWrites),
-    /// The power goes after the call.
+    /// The power fails after the call.
     CutAfter(UnsyncedWrites),
-    /// The machine's boot becomes another one under a process that lives on, as when a machine is restored.
+    /// The boot id changes under a running process, as when a machine is restored from a snapshot.
     Booted,
-    /// Another process opens the key, if it can, and signs.
+    /// Another process opens the key, if possible, and signs.
     Raced,
 }
 
@@ -65,7 +65,7 @@ const UNSYNCED_WRITES: [UnsyncedWrites; 4] =
     [UnsyncedWrites::None, UnsyncedWrites::All, UnsyncedWrites::Prefix, UnsyncedWrites::Torn];
 
 impl Fault {
-    /// Every kind.
+    /// Returns every kind of fault.
     pub fn all() -> Vec<Fault> {
         use Fault::*;
         let mut all = vec![
@@ -86,7 +86,7 @@ impl Fault {
     }
 }
 
-/// A call.
+/// A kind of call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Call {
     Open(Access),
@@ -116,7 +116,7 @@ impl Call {
         }
     }
 
-    /// Whether a kind of fault can strike it.
+    /// Returns whether a kind of fault can affect the call.
     fn can_fail_with(self, kind: Fault) -> bool {
         match kind {
             Fault::Full => self.is_write(),
@@ -128,7 +128,7 @@ impl Call {
     }
 }
 
-/// Faults to come: at which call, of which kind.
+/// The planned faults: the number of the call and the kind.
 pub type FaultPlan = Vec<(usize, Fault)>;
 
 #[derive(Default)]
@@ -144,11 +144,11 @@ enum Change {
     Rename(PathBuf, PathBuf, u64),
 }
 
-/// Numbers that look random, from a seed (SplitMix64).
+/// A pseudo-random number generator (SplitMix64).
 pub struct Dice(pub u64);
 
 impl Dice {
-    /// The next number.
+    /// Returns the next number.
     pub fn roll(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -157,7 +157,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.roll() % end as u64) as usize
     }
@@ -170,28 +170,28 @@ pub struct SimState {
     durable: BTreeMap<PathBuf, u64>,
     changes: Vec<Change>,
     folders: HashSet<PathBuf>,
-    /// Which process has the lock on a node, by which handle.
+    /// The process and handle that hold the lock on a node.
     locks: HashMap<u64, (u64, u64)>,
     dead: HashSet<u64>,
     processes: u64,
     handles: u64,
-    /// Counts boots.
+    /// The number of boots.
     pub boot: u64,
     calls: usize,
     plan: FaultPlan,
-    /// Faults that took effect.
+    /// The faults that took effect.
     pub injected: Vec<Fault>,
     read_only: bool,
-    /// How many syncs are still to fail, and whose did.
+    /// The number of syncs that still fail, and the files that failed.
     hiccups: usize,
     hiccuped: HashSet<u64>,
     dice: Dice,
 }
 
-/// A process that runs in the middle of a call of another one.
+/// A process that runs during a call of another one.
 pub type RacingProcess = Arc<dyn Fn() + Send + Sync>;
 
-/// The machine with its disk.
+/// The simulated machine and its disk.
 #[derive(Clone)]
 pub struct Sim {
     state: Arc<Mutex<SimState>>,
@@ -199,7 +199,7 @@ pub struct Sim {
 }
 
 impl Sim {
-    /// A machine that has booted once, with empty folders.
+    /// Returns a machine that has booted once, with empty folders.
     pub fn new(plan: FaultPlan, seed: u64) -> Self {
         let folders = ["/", "/keys", "/copy", "/home"].map(PathBuf::from);
         let state = SimState {
@@ -224,33 +224,33 @@ impl Sim {
         Sim { state: Arc::new(Mutex::new(state)), racer: Arc::default() }
     }
 
-    /// What all processes share, locked.
+    /// Locks and returns the state shared by all processes.
     pub fn state(&self) -> MutexGuard<'_, SimState> {
         self.state.lock().unwrap()
     }
 
-    /// Sets what happens where another process races.
+    /// Sets the process for [`Fault::Raced`].
     pub fn set_racer(&self, racer: RacingProcess) {
         let before = self.racer.lock().unwrap().replace(racer);
-        // What it has open it closes, and another race may strike that.
+        // Dropping it closes its files, which another race may interrupt.
         drop(before);
     }
 
-    /// The power goes, and of what was not synced nothing remains.
+    /// Cuts the power; all unsynced writes are lost.
     pub fn cut_power(&self) {
         self.state().cut_power(UnsyncedWrites::None);
     }
 
-    /// A new process.
+    /// Starts a new process.
     pub fn process(&self) -> SimDisk {
         let mut state = self.state();
         state.processes += 1;
-        // Somebody remounted it.
+        // The file system was remounted.
         state.read_only = false;
         SimDisk { sim: self.clone(), process: state.processes }
     }
 
-    /// Whether a process was killed.
+    /// Returns whether a process was killed.
     pub fn is_dead(&self, process: u64) -> bool {
         self.state().dead.contains(&process)
     }
@@ -260,12 +260,12 @@ impl Sim {
         self.state().kill(process);
     }
 
-    /// Calls so far.
+    /// Returns the number of calls so far.
     pub fn calls(&self) -> usize {
         self.state().calls
     }
 
-    /// Copies the files of a folder that begin with a name, as `cp` and a good while after it do.
+    /// Copies the files in a folder whose names have a prefix, as `cp` does, and syncs the copies.
     pub fn copy(&self, from: &str, to: &str) {
         let mut state = self.state();
         let old: Vec<(PathBuf, Vec<u8>)> = state
@@ -280,31 +280,31 @@ impl Sim {
         }
     }
 
-    /// Removes the files that begin with a name, for good.
+    /// Removes the files whose names have a prefix, durably.
     pub fn remove(&self, prefix: &str) {
         self.state().forget(|name| name.to_str().unwrap().starts_with(prefix));
     }
 
-    /// Removes one file, for good.
+    /// Removes one file, durably.
     pub fn remove_file(&self, name: &str) {
         self.state().forget(|other| other == Path::new(name));
     }
 
-    /// All files by name, as they are to be seen.
+    /// Returns all visible files by name.
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let state = self.state();
         let bytes = |node: &u64| state.nodes[node].cache.clone();
         state.names.iter().map(|(name, node)| (name.clone(), bytes(node))).collect()
     }
 
-    /// Puts a file in place of what has its name, durably.
+    /// Creates or replaces a file, durably.
     pub fn put(&self, name: &Path, bytes: Vec<u8>) {
         self.state().put(name, bytes);
     }
 }
 
 impl SimState {
-    /// Removes names, and what would bring them back.
+    /// Removes names, and everything that would restore them.
     fn forget(&mut self, is_gone: impl Fn(&Path) -> bool) {
         self.names.retain(|name, _| !is_gone(name));
         self.durable.retain(|name, _| !is_gone(name));
@@ -400,16 +400,16 @@ fn write(file: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
     file[start..end].copy_from_slice(bytes);
 }
 
-/// The disk as one process sees it.
+/// The disk as seen by one process.
 #[derive(Clone)]
 pub struct SimDisk {
-    /// The machine.
+    /// The simulated machine.
     pub sim: Sim,
     /// The number of the process.
     pub process: u64,
 }
 
-/// The effect of a fault on the call that it strikes.
+/// The effect of a fault on a call.
 struct FaultEffect {
     fails: Option<ErrorKind>,
     short: bool,
@@ -421,7 +421,7 @@ impl SimDisk {
         Err(io::Error::other("this process is dead"))
     }
 
-    /// Runs a call, with what strikes it.
+    /// Runs a call with the fault that affects it.
     fn call<T>(
         &self,
         call: Call,
@@ -443,7 +443,7 @@ impl SimDisk {
             return Err(ErrorKind::ReadOnlyFilesystem.into());
         }
         match effect.fails {
-            // A failed sync loses what was to be synced.
+            // A failed sync loses the unsynced data.
             Some(kind) if call == Call::Sync => {
                 let _ = act(&mut state, None);
                 return Err(kind.into());
@@ -460,7 +460,7 @@ impl SimDisk {
         Self::dead()
     }
 
-    /// Counts the call and finds what strikes it; whether somebody races.
+    /// Counts the call and determines its fault. Returns whether another process races.
     fn begin(&self, call: Call, effect: &mut FaultEffect) -> io::Result<bool> {
         let mut state = self.sim.state();
         if state.dead.contains(&self.process) {
@@ -495,12 +495,12 @@ impl SimDisk {
         Ok(false)
     }
 
-    /// Which node has a name.
+    /// Returns the node with a name.
     pub fn node(&self, path: &Path) -> Option<u64> {
         self.sim.state().names.get(path).copied()
     }
 
-    /// Takes the lock on a node by a handle.
+    /// Takes the lock on a node for a handle.
     pub fn lock_node(&self, state: &mut SimState, node: u64, handle: u64) -> bool {
         match state.locks.get(&node) {
             Some((_, holder)) => *holder == handle,
@@ -511,7 +511,7 @@ impl SimDisk {
         }
     }
 
-    /// The same of whatever has this name now, until the process ends.
+    /// Takes the lock on the node that has this name now, until the process ends.
     pub fn lock_name(&self, path: &Path) -> bool {
         let Some(node) = self.node(path) else { return false };
         let handle = u64::MAX - self.process;
@@ -544,7 +544,7 @@ impl Disk for SimDisk {
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
         self.call(Call::MakeFolder, |state, _| {
-            // Of folders nothing is lost: the files in them are what counts.
+            // Folders are never lost: only the files in them matter.
             state.folders.insert(path.to_owned());
             Ok(())
         })
