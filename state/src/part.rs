@@ -1,4 +1,5 @@
-//! KEY.part: how far a key is that is being made, to go on from there after an interruption.
+//! KEY.part: the saved progress of a key generation, which allows resuming it after an
+//! interruption.
 //!
 //! ```text
 //!   KEY.part    magic | number | name of the witness | secret, as KEY has it | row | HMAC-SHA-256      never signs
@@ -8,8 +9,9 @@
 //!   end         witness gone, synced > KEY.part gone, synced > KEY                once
 //! ```
 //!
-//! A key that is made twice signs twice by each index. So whoever removes the witness makes the key, and nobody else:
-//! neither a copy of KEY.part does, nor one that comes back from a backup, nor a second process.
+//! A key that is generated twice would use each index twice. Therefore only the process that
+//! removes the witness creates the key: a copy of KEY.part, one restored from a backup, or a second
+//! process cannot.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -31,21 +33,21 @@ use crate::sets::{Encoding, Sets};
 use crate::trees::mac_under;
 
 const MAGIC: [u8; 8] = *b"gabpart1";
-/// Under what KEY.part is authenticated, beside the secret.
+/// The label under which KEY.part is authenticated with the secret.
 const LABEL: &[u8] = b"gabion part";
-/// Bytes of the code at its end.
+/// Length in bytes of the authentication tag.
 const TAG: usize = 32;
 
-/// Where the progress of a key is written down.
+/// The saved progress of a key generation.
 pub struct Part {
     environment: Environment,
     paths: Paths,
-    /// Names this key before it has a public key.
+    /// A random id of the key, used until its public key is known.
     number: KeyId,
-    /// The witness's file, empty where it is in the default place.
+    /// The path of the witness; empty for the default place.
     name: String,
     witness: PathBuf,
-    /// The witness, from the first time on that something is written down; held, so that one process goes on.
+    /// The witness, once progress has been saved; locked, so that only one process continues.
     held: Option<FileAnchor>,
 }
 
@@ -65,7 +67,7 @@ impl Part {
         Ok(Part { environment: environment.clone(), paths, number, name, witness, held: None })
     }
 
-    /// What KEY.part says, if it may be gone on with.
+    /// Opens KEY.part, if it can be resumed.
     pub fn open(
         environment: &Environment,
         paths: Paths,
@@ -106,7 +108,8 @@ impl Part {
         Ok((secret, row, Part { environment, paths, number, name, witness, held }))
     }
 
-    /// Writes down how far the key is, durably. `file` is the secret, once it was encrypted.
+    /// Saves the progress durably. `file` is the secret in the form of KEY, encrypted if the key
+    /// is.
     pub fn save(
         &mut self,
         secret: &Secret,
@@ -162,12 +165,12 @@ impl Part {
         written
     }
 
-    /// Whether anything was written down.
+    /// Returns whether progress was saved.
     pub fn is_begun(&self) -> bool {
         self.held.is_some()
     }
 
-    /// Removes what was written down, durably: the last thing before there is a private key.
+    /// Removes the saved progress durably; called just before the private key is created.
     pub fn end(&self) -> Result<(), LedgerError> {
         if !self.is_begun() {
             return Ok(());
@@ -184,7 +187,7 @@ impl Part {
         })?;
         let place = folder_of(&self.witness);
         disk.sync_folder(place).map_err(at(place))?;
-        // It has the secret, too.
+        // The temporary file contains the secret, too.
         let new = temporary_path(part);
         if disk.identity(&new).is_ok() {
             disk.remove(&new).map_err(at(&new))?;
@@ -206,7 +209,7 @@ fn witness_of(
     Ok(paths.swap_remove(0))
 }
 
-/// What stands in KEY.part.
+/// The fields of KEY.part.
 struct Fields<'a> {
     number: KeyId,
     name: &'a str,
@@ -217,7 +220,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// None where there is no such thing. Nothing is authenticated yet.
+    /// Parses the fields, which are not authenticated yet. Returns `None` if they are malformed.
     fn of(bytes: &'a [u8]) -> Option<Self> {
         let (said, tag) = bytes.split_at_checked(bytes.len().checked_sub(TAG)?)?;
         let mut reader = Reader(said);

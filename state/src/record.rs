@@ -1,100 +1,102 @@
-//! What stands in the files: the head and the records of KEY.state, and the mark of an anchor.
+//! The contents of the files: the head and the records of KEY.state, and the mark of an anchor.
 //!
 //! ```text
 //!   state    generation | stamp | stamp before | next | boot | machine | log: bytes that are durable, their chain | imported | lifecycle
 //!   mark     generation | stamp |              | next | lifecycle
 //! ```
 //!
-//! Each generation has a stamp, 16 random bytes, and names the one before. So a state that was copied and went
-//! its own way is told from the one that it was copied from, even where both count alike.
+//! Each generation has a stamp of 16 random bytes and contains the previous generation's stamp. A
+//! copied state that was used separately is therefore distinguishable from the original, even if
+//! both have the same generation number.
 
 use gabion_engine::keys::stateful::{LedgerError, digest_of};
 
 use crate::slots::{BLOCK, PAYLOAD, Record};
 
-/// Names a key: SHA-256 of its public key.
+/// The id of a key: SHA-256 of its public key.
 pub type KeyId = [u8; 32];
-/// Tells generations of one number apart.
+/// A random value that distinguishes generations with the same number.
 pub type Stamp = [u8; 16];
 
-/// The stamp that no generation has: the `before` of a generation that was made or recovered, so that no anchor is one
-/// generation behind it.
+/// The stamp that no generation has. A new or recovered generation has it as its previous stamp, so
+/// that no anchor is one generation behind it.
 pub const NO_STAMP: Stamp = [0; 16];
 
-/// What marks KEY.state, and an anchor.
+/// The magic number of KEY.state.
 pub const STATE_MAGIC: [u8; 8] = *b"gabstat1";
-/// The same of an anchor.
+/// The magic number of an anchor.
 pub const ANCHOR_MAGIC: [u8; 8] = *b"gabanch1";
 const HEAD_MAGIC: [u8; 8] = *b"gabhead1";
 
-/// What never changes about a state.
+/// The immutable part of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     /// The key.
     pub key: KeyId,
-    /// The first index that this state hands out.
+    /// The first index of this state.
     pub first: u64,
-    /// One more than the last.
+    /// The index after the last one.
     pub end: u64,
-    /// Remaining signatures at which the owner wants to be warned.
+    /// Warn when this many signatures remain.
     pub warn_at: u64,
-    /// Whether the state may lie on a file system of the network.
+    /// Whether the state may be on a network file system.
     pub allow_network: bool,
-    /// Files of anchors, by absolute names. Empty stands for the default place of whoever opens the key.
+    /// The absolute paths of the anchors; empty for the default place of the user who opens the
+    /// key.
     pub anchors: Vec<String>,
 }
 
-/// What a state says at a moment.
+/// A generation of a state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
-    /// Counts the changes.
+    /// The number of the generation.
     pub generation: u64,
-    /// This generation's.
+    /// The stamp of this generation.
     pub stamp: Stamp,
     /// The stamp of the previous generation; [`NO_STAMP`] for a new or recovered key.
     pub previous_stamp: Stamp,
     /// The first index that was never reserved.
     pub next: u64,
-    /// The boot of the machine that wrote it.
+    /// The boot of the machine that wrote this generation.
     pub boot: [u8; 32],
-    /// The machine.
+    /// The machine that wrote this generation.
     pub machine: [u8; 32],
-    /// Bytes of the log that are durable.
+    /// The durable length of the log in bytes.
     pub log_len: u64,
-    /// What the log chains to there.
+    /// The chain value of the log at that length.
     pub log_chain: Stamp,
-    /// How many of the indexes below `next` were used elsewhere before the key was imported.
+    /// The number of indexes below `next` that were used elsewhere before the key was imported.
     pub imported: u64,
     /// Whether the key may still sign with this state.
     pub lifecycle: Lifecycle,
 }
 
-/// What an anchor holds of a state.
+/// The content of an anchor, derived from a state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
     /// The key.
     pub key: KeyId,
     /// The state's generation; higher than it if the key no longer signs with this anchor.
     pub generation: u64,
-    /// The state's stamp.
+    /// The stamp of the state.
     pub stamp: Stamp,
-    /// Its next index.
+    /// The next index of the state.
     pub next: u64,
     /// Whether the key may still sign with this anchor.
     pub lifecycle: Lifecycle,
 }
 
-/// Whether a key signs with an anchor or a state, or left it. Later ones are harder to undo.
+/// Whether a key may sign or has left this home. Later variants are harder to undo.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Lifecycle {
     /// It may sign.
     #[default]
     Active,
-    /// It no longer signs here; the backup that hands it over may lack its name.
+    /// The key no longer signs here; the backup of the hand-over may not have its name yet.
     HandingOver,
-    /// It no longer signs here; a backup handed it over to another host.
+    /// The key no longer signs here; it was handed over to another host with a backup.
     HandedOver,
-    /// It no longer signs here, for ever.
+    /// The key never signs here again.
     Retired,
 }
 
@@ -108,7 +110,7 @@ impl Lifecycle {
         }
     }
 
-    /// A code that this version does not know admits no signature either.
+    /// Decodes a lifecycle. An unknown code forbids signing, too.
     fn of_code(code: u8) -> Self {
         match code {
             0 => Lifecycle::Active,
@@ -120,7 +122,7 @@ impl Lifecycle {
 }
 
 impl Head {
-    /// One block and no more.
+    /// Encodes the head into exactly one block.
     pub fn encode(&self) -> Result<Vec<u8>, LedgerError> {
         let mut bytes = HEAD_MAGIC.to_vec();
         bytes.extend_from_slice(&self.key);
@@ -139,7 +141,7 @@ impl Head {
         Ok(bytes)
     }
 
-    /// None where it is damaged.
+    /// Decodes the head. Returns `None` if it is damaged.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let mut reader = Reader(bytes);
         let magic: [u8; 8] = reader.array()?;
@@ -163,7 +165,7 @@ impl Head {
 }
 
 impl State {
-    /// As a slot holds it.
+    /// Encodes the state as a slot record.
     pub fn record(&self, key: &KeyId) -> Record {
         let fields = [
             &key[..],
@@ -180,7 +182,7 @@ impl State {
         Record { generation: self.generation, payload: payload(&fields) }
     }
 
-    /// None where it is another key's.
+    /// Decodes a slot record. Returns `None` if it belongs to another key.
     pub fn from_record(record: &Record, key: &KeyId) -> Option<Self> {
         let mut reader = Reader(&record.payload);
         if reader.array::<32>()? != *key {
@@ -195,18 +197,19 @@ impl State {
             machine: reader.array()?,
             log_len: reader.u64()?,
             log_chain: reader.array()?,
-            // Zero in states that programs up to version 18f74786 wrote.
+            // Zero in states written by versions up to 18f74786.
             imported: reader.u64()?,
             lifecycle: Lifecycle::of_code(reader.array::<1>()?[0]),
         })
     }
 
-    /// How many indexes from `first` on were reserved and signed nothing, at most, if a log has so many signatures.
+    /// Returns the maximum number of indexes from `first` on that were reserved but signed nothing,
+    /// given the number of signatures in the log.
     pub fn burned_count(&self, first: u64, reserved_until: u64, signed: u64) -> u64 {
         (reserved_until - first).saturating_sub(self.imported).saturating_sub(signed)
     }
 
-    /// What anchors are raised to.
+    /// Returns the mark for the anchors.
     pub fn mark(&self, key: &KeyId) -> Mark {
         let State { generation, stamp, next, .. } = *self;
         Mark { key: *key, generation, stamp, next, lifecycle: Lifecycle::Active }
@@ -214,14 +217,14 @@ impl State {
 }
 
 impl Mark {
-    /// As a slot holds it.
+    /// Encodes the mark as a slot record.
     pub fn record(&self) -> Record {
         let lifecycle = [self.lifecycle.code()];
         let fields = [&self.key[..], &self.stamp, &self.next.to_be_bytes(), &lifecycle];
         Record { generation: self.generation, payload: payload(&fields) }
     }
 
-    /// Whatever key it is of.
+    /// Decodes a slot record of any key.
     pub fn from_record(record: &Record) -> Option<Self> {
         let mut reader = Reader(&record.payload);
         let generation = record.generation;
@@ -242,23 +245,23 @@ fn payload(fields: &[&[u8]]) -> [u8; PAYLOAD] {
     payload
 }
 
-/// Takes bytes off the front.
+/// A reader that consumes bytes from the front.
 pub struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    /// The next `len` bytes.
+    /// Returns the next `len` bytes.
     pub fn bytes(&mut self, len: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.0.split_at_checked(len)?;
         self.0 = rest;
         Some(bytes)
     }
 
-    /// The next `N` bytes.
+    /// Returns the next `N` bytes.
     pub fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.bytes(N)?.try_into().ok()
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }

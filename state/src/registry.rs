@@ -1,11 +1,11 @@
-//! Handles of one key in one process share one state.
+//! The registry through which all handles of a key in one process share one state.
 //!
 //! ```text
 //!   [ token of this process's parent | its keys ] --> [ token of this process | its keys ]
 //! ```
 //!
-//! A forked child may find its parent's list locked by a thread that it did not inherit. So it never looks at it:
-//! it has a list of its own, behind its parent's.
+//! A thread that a forked child did not inherit may hold the lock of the parent's list. A child
+//! therefore never uses that list: it appends a list for itself.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
@@ -13,7 +13,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, Weak};
 use gabion_disk::Identity;
 use once_cell::race::OnceBox;
 
-/// The keys that a process has open, by the file of their lock.
+/// The open keys of a process, by the identity of their lock file.
 pub struct Registry<S>(Mutex<HashMap<Identity, Weak<S>>>);
 
 impl<S> Default for Registry<S> {
@@ -23,21 +23,21 @@ impl<S> Default for Registry<S> {
 }
 
 impl<S> Registry<S> {
-    /// Nothing is open.
+    /// Returns an empty registry.
     pub fn new() -> Self {
         Registry(Mutex::new(HashMap::new()))
     }
 
-    /// The list, as long as the guard lives.
+    /// Locks the list until the guard is dropped.
     pub fn list(&self) -> MutexGuard<'_, HashMap<Identity, Weak<S>>> {
-        // An entry is inserted or it is not.
+        // A panic cannot leave a partial entry.
         let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.retain(|_, state| state.strong_count() > 0);
         list
     }
 }
 
-/// One process's list, and those of its children behind it.
+/// The list of one process, followed by those of its children.
 pub struct Chain<S> {
     first: OnceBox<Link<S>>,
 }
@@ -49,7 +49,7 @@ struct Link<S> {
 }
 
 impl<S> Chain<S> {
-    /// No process has one.
+    /// Returns an empty chain.
     pub const fn new() -> Self {
         Chain { first: OnceBox::new() }
     }

@@ -1,8 +1,8 @@
-//! A key that is made with its progress written down, so that an interruption costs little.
+//! Key generation with saved progress, which can be resumed after an interruption.
 //!
 //! ```text
 //!   ResumableKey       KEY.part                                   one tree
-//!   ResumableSectors   KEY-0.part, KEY-1.part ..                  each sector has a seed, a row and a witness of its own;
+//!   ResumableSectors   KEY-0.part, KEY-1.part ..                  a seed, a row and a witness for each sector;
 //!                                                                  they have I in common
 //! ```
 
@@ -23,10 +23,10 @@ use crate::part::Part;
 use crate::sets::Sets;
 use crate::signer::{GeneratedKey, build_key, draw_secret};
 
-/// Bytes of a file of progress, at most: a row of 2^16 nodes, and more.
+/// Maximum size of a progress file in bytes: a row of 2^16 nodes, and more.
 const PART_MAX: u64 = 16 << 20;
 
-/// The generation of a key, which can be resumed after an interruption.
+/// A key generation that can be resumed after an interruption.
 pub struct ResumableKey {
     secret: Secret,
     row: Vec<u8>,
@@ -35,12 +35,14 @@ pub struct ResumableKey {
 }
 
 impl ResumableKey {
-    /// What an interruption left of a key of this name, or a new one of these sets. Where its anchors are to be, its
-    /// witness is.
+    /// Resumes an interrupted generation of the key, or starts a new one with these sets. The
+    /// witness is stored where the anchors will be.
     ///
     /// # Errors
-    /// [`Error::KeyFile`] if what is left is damaged, of other sets, or does not open with the passphrase;
-    /// [`Error::Ledger`] if it is a copy, or another process goes on with it; [`Error::Entropy`].
+    /// - [`Error::KeyFile`] if the saved progress is damaged, has other sets, or does not open with
+    ///   the passphrase.
+    /// - [`Error::Ledger`] if it is a copy, or another process is using it.
+    /// - [`Error::Entropy`].
     pub fn begin(
         environment: &Environment,
         key: &Path,
@@ -60,16 +62,16 @@ impl ResumableKey {
         Ok(ResumableKey { secret, row, passphrase: passphrase.map(copy_passphrase), part })
     }
 
-    /// Whether it goes on with what was left.
+    /// Returns whether an interrupted generation is resumed.
     pub fn is_resumed(&self) -> bool {
         self.part.is_begun()
     }
 
-    /// Makes the key, on up to `threads` threads, and writes down how far it is, once in a while and where `watch`
-    /// stops it: then the answer is `None`.
+    /// Generates the key on up to `threads` threads, saving the progress periodically. Returns
+    /// `None` if `watch` stops it, after saving the progress.
     ///
     /// # Errors
-    /// As [`GeneratedKey::generate`]; if it can't be written down.
+    /// As for [`GeneratedKey::generate`]; if the progress cannot be saved.
     pub fn generate(
         self,
         engine: &'static Engine,
@@ -105,12 +107,13 @@ pub struct ResumableSectors {
 }
 
 impl ResumableSectors {
-    /// What an interruption left of keys of these names, each with the anchors that it is to have, and new ones for the
-    /// others: as many sectors of one key of LMS, a power of two.
+    /// Resumes the interrupted generation of sectors with these names and anchors, and starts new
+    /// ones for the others. All are sectors of one LMS key, and their number is a power of two.
     ///
     /// # Errors
-    /// As [`ResumableKey::begin`]; [`Error::KeyFile`] if what is left is of several keys, or the sets are none of one tree of
-    /// LMS; [`Error::Input`] if it has no such sectors.
+    /// As for [`ResumableKey::begin`]; [`Error::KeyFile`] if the saved progress belongs to
+    /// different keys, or the sets are not those of one LMS tree; [`Error::Input`] if such sectors
+    /// do not exist.
     pub fn begin(
         environment: &Environment,
         keys: &[(PathBuf, Vec<PathBuf>)],
@@ -151,16 +154,17 @@ impl ResumableSectors {
         Ok(ResumableSectors { secrets, rows, passphrase: passphrase.map(copy_passphrase), parts })
     }
 
-    /// Whether it goes on with what was left.
+    /// Returns whether an interrupted generation is resumed.
     pub fn is_resumed(&self) -> bool {
         self.parts.iter().any(Part::is_begun)
     }
 
-    /// Makes the keys, one sector after the other, on up to `threads` threads, and writes down how far they are, once in a
-    /// while and where `watch` stops it: then the answer is `None`. `watch` hears of the sectors as of one tree.
+    /// Generates the sectors one after the other on up to `threads` threads, saving the progress
+    /// periodically. Returns `None` if `watch` stops it. The progress passed to `watch` covers all
+    /// sectors as if they were one tree.
     ///
     /// # Errors
-    /// As [`ResumableKey::generate`].
+    /// As for [`ResumableKey::generate`].
     pub fn generate(
         self,
         engine: &'static Engine,
@@ -171,7 +175,7 @@ impl ResumableSectors {
         let ResumableSectors { secrets, rows, passphrase, mut parts } = self;
         let count = secrets.len() as u32;
         let mut saved: Vec<usize> = rows.iter().map(Vec::len).collect();
-        // Those that are done and not written down yet.
+        // Finished sectors that are not saved yet.
         let mut waiting: Vec<(usize, Vec<u8>)> = Vec::new();
         let (mut last, mut outcome) = (Instant::now(), Ok(()));
         let mut saves = |number: usize, progress: Progress<'_>| {
@@ -188,7 +192,8 @@ impl ResumableSectors {
             }
             waiting.push((number, row.to_vec()));
             for (number, row) in waiting.drain(..) {
-                // One that is stopped before anything is done of it is begun all the same, as one tree is.
+                // A sector that is stopped before it makes progress counts as started, like a
+                // single tree.
                 let is_begun = parts[number].is_begun() || said.is_continue();
                 if row.len() <= saved[number] && is_begun {
                     continue;
@@ -221,7 +226,7 @@ fn copy_passphrase(passphrase: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(passphrase.to_vec())
 }
 
-/// The files of a key that is to be made, wherever the process goes meanwhile.
+/// Returns the files of a key to create, independent of later changes of the working directory.
 fn paths_of(key: &Path) -> Result<Paths, Error> {
     let key = std::path::absolute(key).map_err(|error| failed(key, &error))?;
     Ok(Paths::new(&key))

@@ -1,4 +1,4 @@
-//! The sets of a key, and their names.
+//! The parameter sets of a key, and their names.
 //!
 //! ```text
 //!   LMS_SHA256_M32_H10:LMOTS_SHA256_N32_W4,LMS_..:LMOTS_..    a pair for each level, the top one first
@@ -18,36 +18,36 @@ use gabion_engine::xmss::{Scheme, Set};
 
 use crate::record::Reader;
 
-/// What a file calls HSS.
+/// The code of HSS in key files.
 const KIND_HSS: u8 = 1;
-/// The same of XMSS, and of XMSS^MT: their sets have numbers that overlap.
+/// The codes of XMSS and XMSS^MT, whose set numbers overlap.
 const KINDS_XMSS: [(u8, Scheme); 2] = [(2, Scheme::Xmss), (3, Scheme::XmssMt)];
-/// The same of one sector of LMS.
+/// The code of one sector of an LMS key.
 const KIND_SECTOR: u8 = 4;
-/// The width that a tree gets where nobody names one, as wolfSSL's.
+/// The default Winternitz width, as in wolfSSL.
 const W: u32 = 2;
 
 /// The sets of a private key, by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sets {
-    /// Those of each level of HSS.
+    /// The sets of each HSS level.
     Hss(Levels),
-    /// One of XMSS or XMSS^MT that makes keys ([`Set::can_sign`]).
+    /// A set of XMSS or XMSS^MT that can generate keys ([`Set::can_sign`]).
     Xmss(&'static Set),
 }
 
-/// How signatures and raw public keys of HSS are written. Those of XMSS have one form, and it is not the second.
+/// The encoding of signatures and raw public keys of HSS. XMSS has only the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Encoding {
-    /// As HSS (RFC 8554, section 6), also where there is one level.
+    /// HSS (RFC 8554, section 6), also for a single level.
     #[default]
     Hss,
-    /// As LMS: one level, and no word in front that says so.
+    /// LMS: a single level, without the level count.
     Lms,
 }
 
 impl Sets {
-    /// The algorithm.
+    /// Returns the algorithm.
     pub fn algorithm(&self) -> Algorithm {
         match self {
             Sets::Hss(_) => Algorithm::Hss,
@@ -55,7 +55,7 @@ impl Sets {
         }
     }
 
-    /// How many signatures such a key makes.
+    /// Returns the number of signatures of a key with these sets.
     pub fn signatures(&self) -> u64 {
         match self {
             Sets::Hss(levels) => levels.signatures(),
@@ -63,7 +63,7 @@ impl Sets {
         }
     }
 
-    /// The indexes of such a key: of a sector, its own.
+    /// Returns the indexes of a key with these sets; for a sector, its share.
     pub fn indexes(&self) -> Range<u64> {
         match self {
             Sets::Hss(levels) => levels.indexes(),
@@ -71,7 +71,7 @@ impl Sets {
         }
     }
 
-    /// Whether there is one tree.
+    /// Returns whether the key has only one tree.
     pub fn is_one_tree(&self) -> bool {
         match self {
             Sets::Hss(levels) => levels.sets().len() == 1,
@@ -79,7 +79,7 @@ impl Sets {
         }
     }
 
-    /// Whether its signatures may be written so.
+    /// Returns whether its signatures support an encoding.
     pub fn has(&self, encoding: Encoding) -> bool {
         match (self, encoding) {
             (Sets::Hss(_) | Sets::Xmss(_), Encoding::Hss) => true,
@@ -88,7 +88,7 @@ impl Sets {
         }
     }
 
-    /// Bytes of a signature in an encoding.
+    /// Returns the length of a signature in an encoding.
     pub fn signature_len(&self, encoding: Encoding) -> usize {
         match self {
             Sets::Hss(levels) => levels.signature_len() - encoding.omitted_len(),
@@ -96,7 +96,7 @@ impl Sets {
         }
     }
 
-    /// What a file calls it.
+    /// Returns the code of the sets in key files.
     pub(crate) fn kind(&self) -> u8 {
         match self {
             Sets::Hss(levels) if levels.sectors().0 > 1 => KIND_SECTOR,
@@ -108,7 +108,8 @@ impl Sets {
         }
     }
 
-    /// Whether a key of them signs: one of a sector whose way up is not known yet does not.
+    /// Returns whether a key with these sets can sign. A sector cannot until its authentication
+    /// path to the root is known.
     pub(crate) fn is_whole(&self) -> bool {
         match self {
             Sets::Hss(levels) => levels.sectors().0 == 1 || !levels.way().is_empty(),
@@ -116,7 +117,7 @@ impl Sets {
         }
     }
 
-    /// Numbers of the sets, level by level.
+    /// Encodes the numbers of the sets, level by level.
     pub(crate) fn encode(&self) -> Vec<u8> {
         match self {
             Sets::Hss(levels) => {
@@ -124,7 +125,7 @@ impl Sets {
                 let mut bytes: Vec<u8> = codes.flatten().flat_map(u32::to_be_bytes).collect();
                 let (count, number) = levels.sectors();
                 if count > 1 {
-                    // In front, since the way up has no fixed length.
+                    // The count comes first, since the path has no fixed length.
                     bytes.splice(..0, [count, number].map(u32::to_be_bytes).concat());
                     bytes.extend_from_slice(levels.way());
                 }
@@ -134,7 +135,7 @@ impl Sets {
         }
     }
 
-    /// What [`Sets::encode`] gave for a kind.
+    /// Decodes the result of [`Sets::encode`] for a code.
     pub(crate) fn decode(kind: u8, bytes: &[u8]) -> Option<Self> {
         if let Some((_, scheme)) = KINDS_XMSS.iter().find(|(known, _)| *known == kind) {
             let number = u32::from_be_bytes(bytes.try_into().ok()?);
@@ -174,7 +175,7 @@ impl Encoding {
 }
 
 impl fmt::Display for Sets {
-    /// As the standard names sets; `LMS:LMOTS` for each level.
+    /// Formats the sets by their standard names, with `LMS:LMOTS` for each level.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Sets::Hss(levels) => {
@@ -221,7 +222,7 @@ impl FromStr for Sets {
 
 type Pair = (&'static Lms, &'static LmOts);
 
-/// One level: `LMS:LMOTS`, `LMS_Ww` or `LMS`.
+/// Parses one level: `LMS:LMOTS`, `LMS_Ww` or `LMS`.
 fn pair(text: &str) -> Option<Pair> {
     let tree = |name: &str| LMS.iter().find(|lms| lms.name == name);
     if let Some((lms, ots)) = text.split_once(':') {
@@ -239,7 +240,8 @@ fn one_time(hash: (LmsFamily, usize), w: u32) -> Option<&'static LmOts> {
     LM_OTS.iter().find(|ots| (ots.family, ots.n) == hash && ots.w == w)
 }
 
-/// `L2_H10_W8`, `SHA256_192_L1_H5_W1`, `SHAKE_..`, `SHAKE192_..`: all levels are alike.
+/// Parses a wolfSSL name: `L2_H10_W8`, `SHA256_192_L1_H5_W1`, `SHAKE_..`, `SHAKE192_..`. All levels
+/// have the same sets.
 fn of_wolfssl(name: &str) -> Option<Vec<Pair>> {
     let hashes = [
         ("SHA256_192_", (LmsFamily::Sha256, 24)),
@@ -254,7 +256,7 @@ fn of_wolfssl(name: &str) -> Option<Vec<Pair>> {
     let (levels, h, w) = (number(levels, 'L')?, number(h, 'H')?, number(w, 'W')?);
     let lms = LMS.iter().find(|lms| (lms.family, lms.n) == hash && lms.h == h)?;
     let ots = one_time(hash, w)?;
-    // How many are asked for is looked at before there is memory for as many.
+    // The count is checked before memory is allocated for it.
     (levels <= 8).then(|| vec![(lms, ots); levels as usize])
 }
 
@@ -302,7 +304,7 @@ mod tests {
     #[test]
     fn sectors_come_back_from_their_numbers_with_the_way_up() {
         let sets = Levels::new(&[(&LMS[1], &LM_OTS[2])]).unwrap();
-        // One that is being made has none.
+        // A sector that is being generated has no authentication path.
         let begun = Sets::Hss(sets.clone().sector(4, 3, &[]).unwrap());
         assert_eq!(Sets::decode(begun.kind(), &begun.encode()), Some(begun.clone()));
         let sector = Sets::Hss(sets.clone().sector(4, 3, &[5; 64]).unwrap());
@@ -333,7 +335,7 @@ mod tests {
             let sets = Sets::Xmss(set);
             assert_eq!(Sets::decode(sets.kind(), &sets.encode()), None);
         }
-        // One number, two schemes.
+        // The same number means different sets in the two schemes.
         let [one, many] = [2, 3].map(|kind| Sets::decode(kind, &[0, 0, 0, 1]).unwrap().to_string());
         assert_eq!([&*one, &*many], ["XMSS-SHA2_10_256", "XMSSMT-SHA2_20/2_256"]);
     }
@@ -350,7 +352,7 @@ mod tests {
         assert!(mixed.parse::<Sets>().unwrap_err().contains("several hash functions"));
         let nine = ["LMS_SHA256_M32_H5_W8"; 9].join(",");
         assert!(nine.parse::<Sets>().unwrap_err().contains("1 to 8"));
-        // A number that no memory has room for is refused like any other.
+        // A number too large to allocate is rejected like any other.
         for levels in ["9", "4294967295", "99999999999"] {
             assert!(format!("WC_LMS_PARM_L{levels}_H5_W8").parse::<Sets>().is_err());
         }

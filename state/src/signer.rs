@@ -1,4 +1,4 @@
-//! The one door to a key that signing uses up: made here, and opened here, for every way in.
+//! Creates and opens stateful keys: the common entry point of all frontends.
 //!
 //! ```text
 //!   GeneratedKey::generate --> GeneratedKey::write      KEY, state, log, lock, anchors, then KEY.trees
@@ -10,8 +10,8 @@
 //!   Signer::close   KEY.trees, where they changed; the unused tail goes back
 //! ```
 //!
-//! Signers of one key in one process share one ledger and one set of trees. A signature is checked before it leaves:
-//! that is the engine's, which [`sign_requests`] calls.
+//! Signers of the same key in one process share one ledger and one set of trees. The engine
+//! verifies each signature in [`sign_requests`] before it is released.
 
 use std::fmt;
 use std::num::NonZero;
@@ -66,40 +66,40 @@ where
     }
 }
 
-/// A generated key without files.
+/// A generated key that has no files yet.
 pub struct GeneratedKey {
     secret: Secret,
     key: Box<dyn TreeSigner>,
-    /// Where it was written down how far it was.
+    /// The saved progress of its generation.
     part: Option<Part>,
 }
 
 /// Options for the files of a new key.
 pub struct KeyFileOptions<'a> {
-    /// The file of the private key. None of this name may be there.
+    /// The private key file; must not exist.
     pub key: &'a Path,
-    /// What the private key is encrypted with.
+    /// The passphrase to encrypt the private key with.
     pub passphrase: Option<&'a [u8]>,
-    /// How its signatures are written.
+    /// The encoding of its signatures.
     pub encoding: Encoding,
     /// The first index to sign with: those below it were used elsewhere.
     pub next: u64,
-    /// Remaining signatures at which to warn; a hundredth of all where that is none.
+    /// Warn when this many signatures remain; `None` for a hundredth of all.
     pub warn_at: Option<u64>,
-    /// Files of anchors; the default one if there is none.
+    /// The anchor files; empty for the default one.
     pub anchors: &'a [PathBuf],
-    /// Whether a file system of the network will do.
+    /// Whether a network file system is allowed.
     pub allow_network: bool,
-    /// What the log begins with.
+    /// The first note in the log.
     pub note: &'a str,
 }
 
 impl GeneratedKey {
-    /// Makes a key of these sets, on up to `threads` threads. `watch` hears of each wave, and may stop it: then the
-    /// answer is `None`.
+    /// Generates a key with these sets on up to `threads` threads. `watch` is called after each
+    /// wave; if it stops the generation, the result is `None`.
     ///
     /// # Errors
-    /// As [`StatefulKey::generate`]; [`Error::Entropy`].
+    /// As for [`StatefulKey::generate`]; [`Error::Entropy`].
     pub fn generate(
         environment: &Environment,
         engine: &'static Engine,
@@ -110,10 +110,10 @@ impl GeneratedKey {
         GeneratedKey::from_secret(engine, draw_secret(environment, &sets)?, threads, watch)
     }
 
-    /// Generates the key of an existing secret.
+    /// Generates the trees of an existing secret.
     ///
     /// # Errors
-    /// As [`StatefulKey::generate`].
+    /// As for [`StatefulKey::generate`].
     pub fn from_secret(
         engine: &'static Engine,
         secret: Secret,
@@ -128,28 +128,30 @@ impl GeneratedKey {
         GeneratedKey { secret, key, part }
     }
 
-    /// The sets.
+    /// Returns the sets.
     pub fn sets(&self) -> Sets {
         self.secret.sets()
     }
 
-    /// The public key, as HSS or XMSS has it.
+    /// Returns the public key in the encoding of HSS or XMSS.
     pub fn public(&self) -> &[u8] {
         self.key.public()
     }
 
-    /// The public key as SubjectPublicKeyInfo (RFC 9802), in DER or else in PEM.
+    /// Returns the public key as SubjectPublicKeyInfo (RFC 9802), in DER or PEM.
     ///
     /// # Errors
-    /// None that a key of these sets meets.
+    /// Does not fail for keys with these sets.
     pub fn spki(&self, as_der: bool) -> Result<Vec<u8>, Error> {
         spki(self.secret.sets().algorithm(), self.public(), as_der)
     }
 
-    /// Makes the files, all or none. What [`crate::ResumableKey`] wrote down is gone before there is a private key.
+    /// Writes all files of the key, or none. The saved progress of [`crate::ResumableKey`] is
+    /// removed before the private key is created.
     ///
     /// # Errors
-    /// If one of them is there, or can't be written; if one-tree encoding is asked of several trees.
+    /// If one of the files exists or cannot be written; if the LMS encoding is requested for
+    /// several trees.
     pub fn write(
         &self,
         environment: &Environment,
@@ -177,7 +179,7 @@ impl GeneratedKey {
             note: options.note,
         };
         create_with(environment, &new, self.part.as_ref())?;
-        // They can be made again.
+        // The trees can be computed again.
         let _ = Trees::new(environment, options.key, &self.secret.encode()).save(&self.key.trees());
         Ok(())
     }
@@ -192,7 +194,7 @@ pub(crate) fn draw_secret(environment: &Environment, sets: &Sets) -> Result<Secr
     })
 }
 
-/// Builds the key of a secret, from `row` on, which an earlier progress gave or which is empty.
+/// Builds the key of a secret, starting from the nodes in `row`: saved progress, or empty.
 pub(crate) fn build_key(
     engine: &'static Engine,
     secret: &Secret,
@@ -211,15 +213,16 @@ pub(crate) fn build_key(
 /// Options for opening a key for signing.
 #[derive(Clone, Debug)]
 pub struct SignerOptions {
-    /// How many indexes are reserved at once, at least: `?reserve=N`. More are quicker, and a crash burns more.
+    /// The minimum number of indexes to reserve at once (`?reserve=N`). Larger blocks are faster,
+    /// but a crash burns more.
     pub ahead: u64,
-    /// How many messages are signed in one call: as many may be reserved at once, whatever is left.
+    /// The number of messages signed per call: this many indexes may always be reserved at once.
     pub messages: u64,
-    /// Whether more may be reserved at once than [`reserve_max`](crate::reserve_max) and `messages` say.
+    /// Whether to ignore the limit of [`reserve_max`](crate::reserve_max) and `messages`.
     pub reserve_anyway: bool,
-    /// How long another process may keep the key before that is an error.
+    /// How long to wait while another process holds the key.
     pub wait: Duration,
-    /// On how many threads a top tree is made that is not kept.
+    /// The number of threads that recompute a top tree that is not cached.
     pub threads: NonZero<usize>,
 }
 
@@ -244,9 +247,9 @@ pub struct Signature {
     pub index: u64,
     /// How many signatures the key has left after it.
     pub remaining: u64,
-    /// Whether it was made before, for the same request id. Then no index was used.
+    /// Whether it was made earlier for the same request id. Then no index was used.
     pub is_repeated: bool,
-    /// Whether the key should be replaced: its owner wants to be warned.
+    /// Whether fewer signatures remain than the owner's warning threshold.
     pub is_low: bool,
 }
 
@@ -259,7 +262,7 @@ pub struct Signer {
     path: PathBuf,
 }
 
-/// The key that all its signers in a process share.
+/// The key state shared by all signers in a process.
 struct SharedSigner {
     engine: &'static Engine,
     public: Vec<u8>,
@@ -271,19 +274,19 @@ struct SharedSigner {
 /// The key with its trees.
 struct PreparedKey {
     key: Box<dyn TreeSigner>,
-    /// The digest of the trees in their file.
+    /// The digest of the trees that are saved in the file.
     saved_digest: [u8; 32],
 }
 
-/// By the file of the private key.
+/// The open keys, by private key file.
 static OPEN: Chain<SharedSigner> = Chain::new();
 
 impl Signer {
-    /// Opens the private key in the file `path`. It waits for another process that has it.
+    /// Opens the private key file `path`, waiting for another process that holds it.
     ///
     /// # Errors
-    /// [`Error::KeyFile`] if the file is none, or does not open with the passphrase; [`Error::Ledger`] as
-    /// [`FilesLedger::open`]. None of them changes anything.
+    /// [`Error::KeyFile`] if the file is not a private key file or does not open with the
+    /// passphrase; [`Error::Ledger`] as for [`FilesLedger::open`]. No error changes anything.
     pub fn open(
         environment: &Environment,
         engine: &'static Engine,
@@ -295,10 +298,11 @@ impl Signer {
         Signer::from_file(environment, engine, path, file, passphrase, opening)
     }
 
-    /// The same of a file that was read, for whoever asks for the passphrase only where there is need.
+    /// Opens a private key file that was already read, so that the caller can ask for a passphrase
+    /// only if it is needed.
     ///
     /// # Errors
-    /// As [`Signer::open`].
+    /// As for [`Signer::open`].
     pub fn from_file(
         environment: &Environment,
         engine: &'static Engine,
@@ -327,20 +331,20 @@ impl Signer {
         Ok(Signer { file, ledger: Some(ledger), shared, environment, path })
     }
 
-    /// The private key's file: sets, public key, lengths.
+    /// Returns the private key file: sets, public key, lengths.
     pub fn file(&self) -> &KeyFile {
         &self.file
     }
 
-    /// Signs each message with an index of its own, or with none where its request id has a signature already: one
-    /// reservation for all.
+    /// Signs each message with a new index, or returns the existing signature of its request id.
+    /// All indexes are reserved together.
     ///
     /// # Errors
-    /// As [`sign_requests`]: [`Error::Ledger`] where the state is not safe or is used up, or a request id names another
-    /// message. Nothing is released then.
+    /// As for [`sign_requests`]: [`Error::Ledger`] if the state is not safe, the key is used up, or
+    /// a request id belongs to another message. Nothing is released then.
     pub fn sign(&self, requests: &[Request<'_>]) -> Result<Vec<Signature>, Error> {
         let ledger = self.ledger()?;
-        // A child must not wait for a lock that a thread of its parent had.
+        // A forked child must not wait for a lock that a thread of its parent held.
         ledger.check_process()?;
         let mut ready = self.shared.ready();
         if ready.is_none() && ledger.remaining()?.left > 0 {
@@ -349,7 +353,7 @@ impl Signer {
         let mut key = SignerHandle(ready.as_mut().map(|ready| &mut *ready.key));
         let signed = sign_requests(ledger, &mut key, requests);
         if ready.as_ref().is_some_and(|ready| ready.key.is_over()) {
-            // The next one makes it again, rather than burn an index for nothing.
+            // The next call builds it again, which is better than burning an index for nothing.
             *ready = None;
         }
         let signed = signed?;
@@ -366,10 +370,10 @@ impl Signer {
         Ok(signatures.collect())
     }
 
-    /// Makes the trees ready that the next signature needs, which then takes no longer than any other.
+    /// Prepares the trees for the next signature, so that it takes no longer than any other.
     ///
     /// # Errors
-    /// As [`StatefulKey::open`].
+    /// As for [`StatefulKey::open`].
     pub fn prepare(&self) -> Result<(), Error> {
         let ledger = self.ledger()?;
         ledger.check_process()?;
@@ -380,26 +384,27 @@ impl Signer {
         Ok(())
     }
 
-    /// What is left.
+    /// Returns the remaining signatures.
     ///
     /// # Errors
-    /// As [`Ledger::remaining`].
+    /// As for [`Ledger::remaining`].
     pub fn remaining(&self) -> Result<Remaining, Error> {
         Ok(self.ledger()?.remaining()?)
     }
 
-    /// Lets a request id be used again.
+    /// Allows a request id to be used again.
     ///
     /// # Errors
-    /// As [`FilesLedger::forget`].
+    /// As for [`FilesLedger::forget`].
     pub fn forget(&self, request: &str) -> Result<(), Error> {
         Ok(self.ledger()?.forget(request)?)
     }
 
-    /// Ends it. The last one of a process gives back what it reserved and did not use, durably.
+    /// Closes the signer. The last signer of a process durably returns the reserved indexes that
+    /// were not used.
     ///
     /// # Errors
-    /// If that failed. Then it is burnt.
+    /// If that failed; the indexes are then burnt.
     pub fn close(mut self) -> Result<(), Error> {
         self.keep_trees();
         match self.ledger.take() {
@@ -430,12 +435,13 @@ impl Signer {
         Trees::new(&self.environment, &self.path, &self.shared.secret.encode())
     }
 
-    /// Writes the trees down, where they have changed: as long as the ledger is open, so that nobody else does.
+    /// Saves the trees if they have changed, while the ledger is still open, so that no other
+    /// process does.
     fn keep_trees(&self) {
         if self.ledger.as_ref().is_none_or(|ledger| ledger.check_process().is_err()) {
             return;
         }
-        // Whoever signs with another handle at the moment keeps them when that is closed.
+        // If another handle is signing now, it saves the trees when it is closed.
         let mut ready = match self.shared.ready.try_lock() {
             Ok(ready) => ready,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
@@ -444,7 +450,7 @@ impl Signer {
         let Some(ready) = ready.as_mut() else { return };
         let trees = ready.key.trees();
         let digest = digest_of(&trees);
-        // None are left of a key that a panic ended, nor where there is no memory for them.
+        // There are no trees if a panic ended the key or memory ran out.
         if !trees.is_empty() && digest != ready.saved_digest && self.trees().save(&trees) {
             ready.saved_digest = digest;
         }
@@ -467,12 +473,12 @@ impl Drop for Signer {
 
 impl SharedSigner {
     fn ready(&self) -> MutexGuard<'_, Option<PreparedKey>> {
-        // What panics within is the engine's, which ends the key by itself.
+        // The engine handles panics in its code and ends the key.
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What this process has of a key already, or a new one.
+/// Returns the key that this process has open already, or a new one.
 fn shared(
     environment: &Environment,
     engine: &'static Engine,
@@ -486,7 +492,7 @@ fn shared(
     let (_, token) = environment.machine.process().ok_or_else(no_forks)?;
     let mut list = OPEN.registry(token).list();
     let known = list.get(&id).and_then(std::sync::Weak::upgrade);
-    // Sectors have one public key, and each a secret of its own.
+    // Sectors share a public key, but each has a separate secret.
     let is_its = |shared: &Arc<SharedSigner>| {
         shared.public == file.public() && shared.secret.sets() == *file.sets()
     };
@@ -500,14 +506,15 @@ fn shared(
     Ok(shared)
 }
 
-/// A handle to the key for one call that signs. `None` if no index is left, so that none is handed to it.
+/// A handle to the key for one signing call. `None` if no index is left, so that none is passed to
+/// it.
 struct SignerHandle<'a>(Option<&'a mut (dyn TreeSigner + 'static)>);
 
 impl IndexedSigner for SignerHandle<'_> {
     fn check(&self) -> Result<(), Error> {
         match &self.0 {
             Some(key) => key.check(),
-            // The ledger says that none is left.
+            // The ledger reports that no index is left.
             None => Ok(()),
         }
     }
@@ -528,7 +535,7 @@ impl IndexedSigner for SignerHandle<'_> {
 mod tests {
     use super::*;
 
-    /// Who closes a handle does not wait for somebody who signs with another one.
+    /// Closing a handle does not wait for another handle that is signing.
     #[test]
     fn a_handle_is_closed_while_another_one_signs() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,32 +1,32 @@
-//! Two slots in a file that is as long as it will ever be, written in place by turns.
+//! Two slots in a file of constant length, written in place alternately.
 //!
 //! ```text
 //!   0 .. base       whatever else the file holds
-//!   base            slot 0, in a block of its own   [ magic | generation | payload | SHA-256 ]
+//!   base            slot 0, in a separate block     [ magic | generation | payload | SHA-256 ]
 //!   base + 4096     slot 1                          the newest valid one counts
 //! ```
 //!
-//! A write that is torn leaves the other slot as it was: no write touches the block of the newest record. In
-//! place, since a file that grows, or a new one that is renamed, takes a commit of the file system's journal
-//! besides.
+//! A torn write leaves the other slot intact: no write touches the block of the newest record.
+//! Writing in place avoids the additional commit of the file system's journal that growing or
+//! renaming a file needs.
 
 use std::io;
 
 use gabion_disk::{DiskFile, read_full, write_all};
 use gabion_engine::keys::stateful::digest_of;
 
-/// Bytes of a block: what no disk tears a neighbour of.
+/// Block size in bytes: a torn write does not damage the neighbouring block.
 pub const BLOCK: u64 = 4096;
-/// Bytes of a payload, of all kinds.
+/// Payload size in bytes, for all kinds of records.
 pub const PAYLOAD: usize = 192;
 const RECORD: usize = 8 + 8 + PAYLOAD + 32;
 
-/// What a slot holds.
+/// The content of a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Counts up, and never comes again.
+    /// Increases with each record and is never reused.
     pub generation: u64,
-    /// What it says.
+    /// The payload.
     pub payload: [u8; PAYLOAD],
 }
 
@@ -35,17 +35,17 @@ pub struct Slots {
     file: Box<dyn DiskFile>,
     base: u64,
     magic: [u8; 8],
-    /// Where the newest record is.
+    /// The slot of the newest record.
     newest: usize,
 }
 
 impl Slots {
-    /// Of a file that has them, or should.
+    /// Returns the slots of a file that has not been read yet.
     pub fn new(file: Box<dyn DiskFile>, base: u64, magic: [u8; 8]) -> Self {
         Slots { file, base, magic, newest: 0 }
     }
 
-    /// Reads both. None where neither is valid.
+    /// Reads both slots. Returns `None` if neither is valid.
     pub fn open(
         file: Box<dyn DiskFile>,
         base: u64,
@@ -56,7 +56,7 @@ impl Slots {
         Ok((slots, newest))
     }
 
-    /// Fills a new file with zeros up to its end, and writes the first record. The caller syncs.
+    /// Initializes a new file: fills it with zeros and writes the first record. The caller syncs.
     pub fn create(
         file: Box<dyn DiskFile>,
         head: &[u8],
@@ -72,7 +72,7 @@ impl Slots {
         Ok(slots)
     }
 
-    /// The newest record, as the file has it now.
+    /// Reads the newest record from the file.
     pub fn read(&mut self) -> io::Result<Option<Record>> {
         let both = [self.get(0)?, self.get(1)?];
         self.newest = usize::from(generation(&both[1]) > generation(&both[0]));
@@ -80,7 +80,7 @@ impl Slots {
         Ok(if self.newest == 0 { zero } else { one })
     }
 
-    /// Writes a record into the slot that is not the newest. The caller syncs.
+    /// Writes a record to the slot that does not hold the newest one. The caller syncs.
     pub fn write(&mut self, record: &Record) -> io::Result<()> {
         let slot = 1 - self.newest;
         self.put(slot, record)?;
@@ -88,12 +88,13 @@ impl Slots {
         Ok(())
     }
 
-    /// Writes the newest record once more, as it is: what was read may never have got to the disk.
+    /// Writes the newest record again unchanged, because the data that was read may not be on the
+    /// disk.
     pub fn write_again(&self, record: &Record) -> io::Result<()> {
         self.put(self.newest, record)
     }
 
-    /// The file.
+    /// Returns the file.
     pub fn file(&self) -> &dyn DiskFile {
         &*self.file
     }

@@ -1,4 +1,5 @@
-//! An `Environment` for tests: a disk with a hook at each call, and a machine that is this one by another name.
+//! An `Environment` for tests: a disk with a hook at each call, and a machine with configurable
+//! identity.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ pub fn with_hook(
     on(environment, HookedDisk::new(hook))
 }
 
-/// Returns this environment with a folder that is on a network, or a link that is a mount point.
+/// Returns this environment with a folder on a network file system, or a link that looks like a
+/// mount point.
 pub fn with_mounts(
     environment: &Environment,
     network: Option<PathBuf>,
@@ -27,7 +29,8 @@ pub fn with_mounts(
     on(environment, HookedDisk::new(|_, _| Ok(())).with_mounts(network, mount))
 }
 
-/// Returns this environment on a disk that calls `act` once: at the first such call of a file whose name ends so.
+/// Returns this environment on a disk that calls `act` once, at the first such call for a file
+/// whose name has this suffix.
 pub fn with_hook_once(
     environment: &Environment,
     call: (DiskCall, &'static str),
@@ -40,14 +43,14 @@ fn on(environment: &Environment, disk: HookedDisk) -> Environment {
     Environment { disk: Arc::new(disk), ..environment.clone() }
 }
 
-/// This machine with another home, and optionally another name and process.
+/// This machine with another home, and optionally another id and process.
 #[derive(Clone, Debug, Default)]
 pub struct TestMachine {
-    /// Where its anchors are.
+    /// The folder of the anchors.
     pub home: PathBuf,
-    /// Its name.
+    /// The id of the machine.
     pub id: Option<[u8; 32]>,
-    /// The process that each one is.
+    /// The process to report.
     pub process: Option<Process>,
 }
 

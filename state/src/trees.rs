@@ -1,7 +1,8 @@
-//! KEY.trees: trees that took long to make, kept beside the key.
+//! KEY.trees: a cache of trees that take long to compute.
 //!
-//! What is in it is public and can be made again. But a signer believes it: with a node of another tree an upper
-//! leaf would sign twice. So it is authenticated under the key's secret, and what is not whole is not there.
+//! The content is public and can be computed again, but a signer trusts it: with a node of another
+//! tree, an upper leaf would sign twice. It is therefore authenticated with the key's secret, and
+//! ignored unless intact.
 
 use gabion_engine::keys::stateful::digest_of;
 use hmac::{Hmac, KeyInit, Mac};
@@ -11,12 +12,13 @@ use zeroize::Zeroizing;
 use crate::files::{Environment, Paths, read_file, write_file};
 
 const MAGIC: [u8; 8] = *b"gabtree1";
-/// Bytes of the code behind it.
+/// Length in bytes of the authentication tag.
 const TAG: usize = 32;
-/// Bytes of a file of this kind, at most: eight trees 16 high of 32 bytes a node, twice, and more.
+/// Maximum size of the file in bytes: eight trees of height 16 with 32 bytes per node, twice, and
+/// more.
 const TREES_MAX: u64 = 256 << 20;
 
-/// The cache of a key.
+/// The tree cache of a key.
 pub struct Trees {
     environment: Environment,
     paths: Paths,
@@ -24,13 +26,13 @@ pub struct Trees {
 }
 
 impl Trees {
-    /// Of a key whose private key file holds `secret`.
+    /// Returns the cache of a key whose private key file contains `secret`.
     pub fn new(environment: &Environment, key: &std::path::Path, secret: &[u8]) -> Self {
         let (environment, paths) = (environment.clone(), Paths::new(key));
         Trees { environment, paths, key: key_of(b"gabion trees", secret) }
     }
 
-    /// What was kept; none where nothing was, or anything about it is wrong.
+    /// Returns the cached trees, or `None` if the cache is missing or invalid.
     pub fn load(&self) -> Option<Vec<u8>> {
         let disk = &*self.environment.disk;
         let mut bytes = read_file(disk, &self.paths.trees, TREES_MAX).ok()?;
@@ -40,13 +42,13 @@ impl Trees {
         if !is_ours {
             return None;
         }
-        // In place: they may be large, and memory short.
+        // In place, because trees may be large and memory scarce.
         bytes.drain(..MAGIC.len());
         Some(std::mem::take(&mut *bytes))
     }
 
-    /// Keeps `trees` in place of what was kept. Whether it worked changes nothing but the time it takes to open
-    /// the key. Only who has the key open may call this.
+    /// Replaces the cached trees. A failure only affects how long opening the key takes. Only the
+    /// process that has the key open may call this.
     pub fn save(&self, trees: &[u8]) -> bool {
         let mut bytes = Vec::new();
         if bytes.try_reserve_exact(MAGIC.len() + trees.len() + TAG).is_err() {
@@ -64,7 +66,7 @@ impl Trees {
     }
 }
 
-/// What authenticates files beside a key under its secret: a label for each kind.
+/// Returns the MAC for a file of a key, keyed with its secret and a label for each kind of file.
 pub(crate) fn mac_under(label: &[u8], secret: &[u8]) -> Hmac<Sha256> {
     mac_with(&key_of(label, secret))
 }
@@ -73,7 +75,7 @@ fn key_of(label: &[u8], secret: &[u8]) -> Zeroizing<[u8; 32]> {
     Zeroizing::new(digest_of(&Zeroizing::new([label, secret].concat())))
 }
 
-/// HMAC-SHA-256 (RFC 2104), under a key of a block's length: there is none that could be refused.
+/// Returns HMAC-SHA-256 (RFC 2104) with a key shorter than a block, which is always accepted.
 fn mac_with(key: &[u8; 32]) -> Hmac<Sha256> {
     let mut block = Zeroizing::new([0; 64]);
     block[..32].copy_from_slice(key);

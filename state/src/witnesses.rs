@@ -1,4 +1,4 @@
-//! The anchors of a key as `recover` and `retire` take them: whatever they say is raised.
+//! The anchors of a key during `recover` and `retire`, which raise them from any mark.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,18 +11,18 @@ use crate::files::{Environment, Paths, failed};
 use crate::ledger::held_anchor;
 use crate::record::{Head, Lifecycle, Mark, State};
 
-/// The newest record of a state and its anchors.
+/// The newest record among a state and its anchors.
 pub struct NewestState {
     /// The next index.
     pub next: u64,
     /// The generation.
     pub generation: u64,
-    /// Whether the key left the state or one of the anchors.
+    /// Whether the state or an anchor records that the key left.
     pub lifecycle: Lifecycle,
 }
 
-/// Holds the anchors in these places and looks what they say of a key, whatever it is; `check` may refuse what the state or one
-/// of them says of the key's lifecycle.
+/// Locks the anchors at these paths and reads their marks, even if they do not match the key.
+/// `check` may reject a lifecycle found in the state or an anchor.
 pub fn read_anchors(
     environment: &Environment,
     paths: &Paths,
@@ -46,7 +46,7 @@ pub fn read_anchors(
             seen.generation = seen.generation.max(mark.generation);
             seen.lifecycle = seen.lifecycle.max(mark.lifecycle);
         }
-        // Whoever holds it gives it back, whatever it says.
+        // Dropped anchors are released, whatever their mark.
         anchors.push((path.clone(), anchor, mark.is_some()));
         mark.filter(|mark| mark.key == head.key)
             .map_or(Ok(()), |mark| check(&path, mark.lifecycle))?;
@@ -54,10 +54,10 @@ pub fn read_anchors(
     Ok(seen)
 }
 
-/// An anchor's file, and whether it said anything.
+/// An anchor's path, the anchor, and whether it had a valid mark.
 pub type Witness = (PathBuf, FileAnchor, bool);
 
-/// Raises anchors from whatever they say, and makes those that are missing.
+/// Raises anchors from any mark, and creates missing ones.
 pub fn raise_or_make(
     disk: &dyn Disk,
     anchors: &mut [Witness],
