@@ -192,7 +192,7 @@ fn check_conf(conf: &Path) -> Result<()> {
 }
 
 fn missing_path_error(name: &str, path: &Path, expected: &str) -> Error {
-    let what = if path.exists() { "which is not one" } else { "which is not there" };
+    let what = if path.exists() { "which is not a regular file" } else { "which does not exist" };
     Error::NotReady(format!(
         "{name} is {}, {what}; expected {expected}. Nothing was started",
         path.display()

@@ -115,7 +115,7 @@ fn version(openssl: &Path) -> Result<(String, String)> {
     match words.nth(1).filter(|version| version.starts_with(|c: char| c.is_ascii_digit())) {
         Some(version) => Ok((version.to_string(), text)),
         None => Err(Error::NotReady(format!(
-            "{} does not say that it is OpenSSL; it says {:?}",
+            "{} does not identify itself as OpenSSL: its version is {:?}",
             openssl.display(),
             text.lines().next().unwrap_or_default()
         ))),
@@ -133,7 +133,7 @@ fn quoted_path(text: &str, key: &str) -> Result<PathBuf> {
         .find_map(|line| line.strip_prefix(key)?.trim_start_matches(':').trim().strip_prefix('"'))
         .and_then(|rest| rest.strip_suffix('"'))
         .map(PathBuf::from)
-        .ok_or_else(|| Error::NotReady(format!("`openssl version -a` does not tell its {key}")))
+        .ok_or_else(|| Error::NotReady(format!("`openssl version -a` does not print {key}")))
 }
 
 /// Copies the module to an installed OpenSSL's module folder. Returns the file, and whether it

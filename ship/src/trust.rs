@@ -161,7 +161,7 @@ pub(crate) fn open_lock(path: &Path) -> Result<File> {
         return Ok(file);
     }
     Err(Error::NotReady(format!(
-        "{} is not a file that this user made (it is a link's or somebody else's); remove it, or choose \
+        "{} is not a file of this user (it is a link, or another user's file); remove it, or choose \
          another place",
         path.display()
     )))

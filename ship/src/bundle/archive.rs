@@ -50,7 +50,7 @@ impl Archive {
             return Ok(archive);
         }
         Err(Error::Integrity(format!(
-            "what came has SHA-256 {}; expected {sha256}, which is pinned",
+            "the downloaded file has SHA-256 {}; expected the pinned value {sha256}",
             archive.sha256
         )))
     }

@@ -152,7 +152,7 @@ impl BuildRequest {
     fn library(&self) -> Result<Option<PathBuf>> {
         match &self.library {
             Some(_) if !self.core_offload => {
-                Err(Error::Request("--library goes with --core-offload".to_string()))
+                Err(Error::Request("--library requires --core-offload".to_string()))
             }
             Some(library) if !library.is_file() => {
                 Err(Error::Request(format!("--library {}: no such file", library.display())))
@@ -260,7 +260,7 @@ fn fetch_if_available(
     match &archive {
         Some(archive) => stage.ended(&format!("of {version}: from {}", archive.from)),
         // Not a failure: the next older version is tried next.
-        None => stage.ended(&format!("of {version}: not to be had here")),
+        None => stage.ended(&format!("of {version}: not available")),
     }
     Ok(archive)
 }
@@ -273,7 +273,7 @@ fn report_unavailable_versions(attempts: &Attempts, manifest: &Manifest) {
     };
     let reasons: Vec<&String> = attempts.reasons.iter().filter(is_newer).collect();
     if !reasons.is_empty() {
-        eprintln!("OpenSSL {} is taken, since no newer one is to be had here:", manifest.version);
+        eprintln!("using OpenSSL {}, because no newer version is available:", manifest.version);
     }
     for reason in reasons {
         eprintln!("    {reason}");
@@ -286,7 +286,7 @@ fn fetch(pins: &Pins, version: &str, attempts: &mut Attempts) -> Result<Archive>
 
 fn no_source_error(attempts: &Attempts) -> Error {
     Error::Program(format!(
-        "OpenSSL's source is not to be had:\n       {}\n       give the tarball with `--source FILE|URL`",
+        "OpenSSL's source is not available:\n       {}\n       give the tarball with `--source FILE|URL`",
         attempts.reasons.join("\n       ")
     ))
 }
@@ -319,7 +319,7 @@ fn place_library(layout: &Layout, library: Option<&Path>) -> Result<()> {
         }
         None if place.exists() => {}
         None => eprintln!(
-            "warning: no libgabion.so was found beside this program, so GABION_OFFLOAD=1 has nothing \
+            "warning: no libgabion.so was found in this program's folder, so GABION_OFFLOAD=1 has nothing \
              to offload to; build it with `cargo build --release`, then run `gabion bundle build \
              --core-offload` again, or give it with --library"
         ),
@@ -340,7 +340,7 @@ fn refresh(layout: &Layout, named: &Layout, module: Option<&Path>) -> Result<()>
         }
         None if layout.gabion_module().exists() => {}
         None => eprintln!(
-            "warning: no provider module was found beside this program, so the bundle has no \
+            "warning: no provider module was found in this program's folder, so the bundle has no \
              gabion.so; build it with `cargo build --release`, then run `gabion bundle build` again"
         ),
     }

@@ -32,7 +32,7 @@ pub(crate) fn core_offload(version: &str) -> Result<&'static str> {
     found.map(|(_, text)| *text).ok_or_else(|| {
         let known: Vec<_> = CORE_OFFLOAD.iter().map(|(known, _)| *known).collect();
         Error::Request(format!(
-            "there is no core patch for OpenSSL {version}; expected {}",
+            "no core patch exists for OpenSSL {version}; expected {}",
             known.join(" or ")
         ))
     })
@@ -67,7 +67,7 @@ pub(crate) fn apply(tree: &Path, patch: &str) -> Result<()> {
         let place = tree.join(change.path);
         let old = if change.is_new {
             if place.exists() {
-                return Err(misfit(change.path, 1, "the file is there already"));
+                return Err(misfit(change.path, 1, "the file already exists"));
             }
             String::new()
         } else {

@@ -36,7 +36,7 @@ impl SourceRequest {
         };
         if self.location.is_none() {
             return Err(Error::Request(
-                "--sha256 goes with --source; the versions that are known are pinned already"
+                "--sha256 requires --source; the versions that are known are pinned already"
                     .to_string(),
             ));
         }

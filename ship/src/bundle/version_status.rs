@@ -43,7 +43,7 @@ impl Manifest {
                     line.newest, line.line, known.read
                 );
                 if !self.not_had.is_empty() {
-                    warning.push_str(", which was not to be had when it was built");
+                    warning.push_str(", which was not available when it was built");
                 }
                 warnings.push(warning);
             }
@@ -101,7 +101,7 @@ mod tests {
         let status = older.version_status();
         assert_eq!(status.newest.as_deref(), Some("3.5.9"));
         assert!(status.warnings[0].contains("is not 3.5.9"), "{:?}", status.warnings);
-        assert!(status.warnings[0].ends_with("was not to be had when it was built"));
+        assert!(status.warnings[0].ends_with("was not available when it was built"));
         assert_eq!(status.not_had, older.not_had);
         assert!(status.warnings[1].contains("CVE-2026-84782"), "{:?}", status.warnings);
         assert!(manifest("9.8.7").version_status().warnings[0].contains("nothing is known"));

@@ -217,7 +217,7 @@ impl Report {
             (false, Some(ModuleSource::External)) => {
                 "this fips.so is not from this bundle, and Gabion knows no certificate for it"
             }
-            (false, None) => "there is no fips.so",
+            (false, None) => "fips.so does not exist",
         }
     }
 }
@@ -413,7 +413,7 @@ fn other_providers(report: &Report) -> Vec<&str> {
 /// Returns the reason why the FIPS provider is not loaded.
 fn load_failure(settings: &Settings, report: &Report) -> String {
     if !report.module.is_file() {
-        return "there is no such file".to_string();
+        return "the file does not exist".to_string();
     }
     let own_conf = settings.layout.fipsmodule_conf();
     if settings.conf_override.is_none() {

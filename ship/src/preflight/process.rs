@@ -82,7 +82,7 @@ pub fn inspect(settings: &Settings, pid: u32) -> Result<Report> {
     let read = |name: &str| {
         let path = folder.join(name);
         fs::read(&path).map_err(|cause| match cause.kind() {
-            io::ErrorKind::NotFound => Error::Request(format!("there is no process {pid}")),
+            io::ErrorKind::NotFound => Error::Request(format!("process {pid} does not exist")),
             io::ErrorKind::PermissionDenied => Error::Request(format!(
                 "process {pid} may not be looked at: ask as its user, or as root; in a container \
                  root needs CAP_SYS_PTRACE for processes of others"

@@ -172,7 +172,7 @@ impl Host<'_> {
         let own = [INIT, PROVIDERS, DEFAULT, MODULE, ALGORITHMS];
         match own.into_iter().find(|name| self.parsed.has_section(name)) {
             Some(name) => Err(self.refusal(&format!(
-                "has a section [{name}] of its own, which `gabion provider enable` needs; rename or remove it"
+                "already has a section [{name}], which `gabion provider enable` needs; rename or remove it"
             ))),
             None => Ok(()),
         }

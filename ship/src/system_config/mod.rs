@@ -62,7 +62,10 @@ pub fn enable(request: &ConfigRequest, module: Option<&Path>) -> Result<ConfigOu
     let checker = Checker::new(&request.openssl)?;
     let before = file.offer_without_block(&checker, &content)?;
     if before.has_gabion() {
-        let warning = format!("{} loads `gabion` by lines of its own", file.path.display());
+        let warning = format!(
+            "{} already loads `gabion` outside the lines of `gabion provider enable`",
+            file.path.display()
+        );
         return Ok(ConfigOutcome { warning: Some(warning), ..file.unchanged() });
     }
     if !before.providers.iter().any(|provider| provider == "default") {
@@ -91,7 +94,7 @@ pub fn enable(request: &ConfigRequest, module: Option<&Path>) -> Result<ConfigOu
     file.commit(staged, &file.path)?;
     if let Err(why) = checker.gabion(&file.path, &before) {
         file.restore(&backup)?;
-        return Err(Error::CheckFailed(format!("{path} has its old content again: {why}")));
+        return Err(Error::CheckFailed(format!("{path} was restored: {why}")));
     }
     Ok(ConfigOutcome {
         changed: true,
@@ -265,7 +268,8 @@ impl ConfigFile {
             staged.as_file().sync_all()?;
             Ok(staged)
         };
-        write().map_err(|cause| Error::io("cannot write a file beside", &self.path, cause))
+        write()
+            .map_err(|cause| Error::io("cannot write a temporary file next to", &self.path, cause))
     }
 
     /// Moves a staged file into place.

@@ -541,8 +541,8 @@ fn an_older_bundle_is_never_taken_in_silence() {
     assert_eq!(code, Some(0), "{stderr}");
     assert_eq!(stdout, format!("{}\n", machine.bundle("3.5.7").display()));
     for warning in [
-        "OpenSSL: source of 3.5.9: not to be had here\n",
-        "OpenSSL 3.5.7 is taken, since no newer one is to be had here:\n    3.5.9 from ",
+        "OpenSSL: source of 3.5.9: not available\n",
+        "using OpenSSL 3.5.7, because no newer version is available:\n    3.5.9 from ",
         "    3.5.9 from Debian's archive: ",
         "warning: OpenSSL 3.5.7 is not 3.5.9, the newest of the 3.5 line",
         "warning: advisories that concern OpenSSL 3.5.7: 1 High (CVE-2026-84782)",

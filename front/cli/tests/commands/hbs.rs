@@ -264,7 +264,7 @@ fn keygen_conflicts_are_reported_before_generation() {
         work.hbs(&[&["keygen", "LMS_SHA256_M32_H25_W8"], options].concat()).fails(2).says(says);
     };
     keygen(&["--out", "none/n"], "No such file");
-    keygen(&["--out", "n", "--anchor", "../anchor"], "an anchor already");
+    keygen(&["--out", "n", "--anchor", "../anchor"], "the anchor already exists");
     keygen(&["--out", "n", "--passin", "pass:"], "empty password");
     keygen(&["--out", "n", "--passin", "file:empty"], "empty password");
     keygen(&["--out", "n", "--passin", "file:none"], "none");
@@ -366,7 +366,7 @@ fn a_lost_log_is_recovered() {
     let work = with_key(&[]);
     work.hbs(&["sign", "--key", "k", "f"]).ok();
     fs::remove_file(work.path("k.log")).unwrap();
-    work.hbs(&["sign", "--key", "k", "--out", "s", "f"]).fails(4).says("k.log: it is not there");
+    work.hbs(&["sign", "--key", "k", "--out", "s", "f"]).fails(4).says("k.log: it is missing");
     let recovered = work.hbs(&["recover", "k", "--burn", "4"]).ok();
     assert!(recovered.err.contains("warning: the log is lost"), "{recovered:?}");
     let made = work.hbs(&["sign", "--key", "k", "--json", "--out", "s", "f"]).ok();
@@ -384,8 +384,8 @@ fn typed_next(refused: &CommandResult) -> Vec<String> {
 fn refusals_name_a_command_that_works() {
     type Break = fn(&Work);
     let cases: [(&str, Break); 9] = [
-        ("k.log: it is not there", |work| fs::remove_file(work.path("k.log")).unwrap()),
-        ("k.lock: it is not there", |work| fs::remove_file(work.path("k.lock")).unwrap()),
+        ("k.log: it is missing", |work| fs::remove_file(work.path("k.log")).unwrap()),
+        ("k.lock: it is missing", |work| fs::remove_file(work.path("k.lock")).unwrap()),
         ("k.log: it is damaged", |work| fs::write(work.path("k.log"), [7; 4096]).unwrap()),
         ("no anchor", |work| fs::remove_file(work.path("../anchors/k")).unwrap()),
         ("no anchor", |work| fs::write(work.path("../anchors/k"), [0; 8192]).unwrap()),
@@ -448,7 +448,7 @@ fn a_lost_state_comes_from_a_backup() {
     let other = with_key(&["--anchor", "../anchors/other"]);
     let other = fs::read(other.path("k.state")).unwrap();
     let states = [
-        ("it is not there", None),
+        ("it is missing", None),
         ("damaged", Some(&[9; 12288][..])),
         ("another key", Some(&other)),
     ];

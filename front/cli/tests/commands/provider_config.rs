@@ -214,7 +214,7 @@ fn a_module_that_does_not_load_changes_nothing() {
 fn a_failure_after_the_change_brings_the_old_content_back() {
     let Some(host) = Host::new(DEBIAN) else { return };
     let module = host.module(&CHANGES_ITS_MIND.replace("MODULE", module().to_str().unwrap()));
-    host.enable(&module).fails(1).says("has its old content again").says("signal: 6");
+    host.enable(&module).fails(1).says("was restored").says("signal: 6");
     assert_eq!(host.config(), DEBIAN);
     assert_eq!(host.work.read("openssl.cnf.gabion-backup"), DEBIAN.as_bytes());
 }
@@ -238,7 +238,7 @@ fn what_cannot_be_enabled_is_refused_and_left_alone() {
     }
     let Some(host) = Host::new(&own.replace("MODULE", module().to_str().unwrap())) else { return };
     let before = host.config();
-    host.enable(&module()).ok().says("lines of its own");
+    host.enable(&module()).ok().says("outside the lines of `gabion provider enable`");
     assert_eq!(host.config(), before);
     host.enable(Path::new("none.so")).ok();
     host.gabion("disable", &[]).ok().says("not enabled");

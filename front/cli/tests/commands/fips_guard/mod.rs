@@ -208,7 +208,7 @@ fn every_damage_refuses_in_only_warns_in_ready_and_is_not_seen_in_off() {
         assert_eq!((code, started), (Some(3), false), "{damage:?}: {stderr}");
         assert!(stderr.contains("nothing was started"), "{damage:?}: {stderr}");
         let reason = match damage {
-            Damage::ModuleRemoved => "fips.so: there is no such file",
+            Damage::ModuleRemoved => "fips.so: the file does not exist",
             Damage::ModuleChanged | Damage::MacChanged => "HMAC of the module does not match",
             Damage::ConfMissing => "openssl-fips.cnf is missing",
             Damage::MacMissing => "fipsmodule.cnf is missing",
@@ -820,7 +820,7 @@ fn running_process_in_another_mode_is_detected() {
     drop(sleeper);
     let (code, _, stderr) = run(&mut copy.gabion(&["preflight", "--pid", &gone]));
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("there is no process"), "{stderr}");
+    assert!(stderr.contains("does not exist"), "{stderr}");
 }
 
 #[test]
