@@ -247,7 +247,7 @@ impl Anchor for FileAnchor {
             return Err(io::Error::other("the file was replaced"));
         }
         if !slots.file().try_lock()? {
-            return Err(io::Error::other("somebody else raises it"));
+            return Err(io::Error::other("another process holds it"));
         }
         let newest = slots.read()?.as_ref().and_then(Mark::from_record);
         let is_before = |newest: &Mark, before: &Stamp| {
@@ -260,7 +260,7 @@ impl Anchor for FileAnchor {
             (Some(newest), Some(before)) if is_before(&newest, before) => {
                 slots.write(&mark.record())?;
             }
-            (_, Some(_)) => return Err(io::Error::other("it was raised by somebody else")),
+            (_, Some(_)) => return Err(io::Error::other("another process raised it")),
             (_, None) => slots.write(&mark.record())?,
         }
         slots.file().sync()

@@ -173,7 +173,7 @@ fn remove_part(disk: &dyn Disk, part: &Path) -> io::Result<()> {
     // Data that was not written before a power failure reads as zeros.
     match begins[..len] == MAGIC[..len] || begins.iter().all(|byte| *byte == 0) {
         true => disk.remove(part),
-        false => Err(io::Error::other("it is in the way, and is no part of a backup")),
+        false => Err(io::Error::other("the file exists and is not a partial backup")),
     }
 }
 
@@ -188,7 +188,7 @@ pub fn restore(environment: &Environment, backup: &Path, key: &Path) -> Result<(
     let at = |error: io::Error| failed(backup, &error);
     let file = disk.open(backup, Access::Read).map_err(at)?;
     let files = find_sections(&*file).map_err(at)?;
-    let [secret, state, log] = files.ok_or_else(|| misplaced("it is no whole backup"))?;
+    let [secret, state, log] = files.ok_or_else(|| misplaced("it is not a complete backup"))?;
     let secret = read_range(&*file, &secret).map_err(at)?;
     let paths = Paths::new(key);
     let id = disk.identity(backup).map_err(|error| failed(backup, &error))?;

@@ -153,7 +153,7 @@ impl Paths {
 
 /// The message for a missing file of a key.
 pub(crate) const IS_LOST: &str =
-    "it is not there: the key was copied without its state, or that is lost";
+    "it is missing: the key was copied without its state, or the state was lost";
 /// The state is the only record of the used indexes.
 const STATE_BACK: &str = "put it back, or restore a backup of the key by `gabion hbs restore FILE --out NEW`, and burn what \
     was signed since by `gabion hbs recover NEW --burn N`";
@@ -228,7 +228,7 @@ pub fn check_indexes(
 }
 
 const OTHER_SECTOR: &str =
-    "it is the state of another sector; put back the one that was made with this key";
+    "it is the state of another sector; restore the state that was made with this key";
 
 const OTHER_KEY: &str = "it is the state of another key; put back the one that was made with this key, or restore a backup of it \
     by `gabion hbs restore FILE --out NEW`";
@@ -428,7 +428,8 @@ pub fn anchor_paths(
     names.iter().map(place).collect()
 }
 
-const NO_HOME: &str = "there is no home to keep its anchor in; set HOME or XDG_STATE_HOME, or name a file as the anchor";
+const NO_HOME: &str =
+    "no home folder is known for its anchor; set HOME or XDG_STATE_HOME, or name an anchor file";
 
 #[cfg(test)]
 mod tests {

@@ -50,7 +50,7 @@ impl Foreign {
         });
         let sets = sets.collect::<Result<Vec<_>, _>>()?;
         if count == 0 || codes[count..].iter().any(|code| *code != 0xff) {
-            return Err(format!("its list of sets is none; {expected}"));
+            return Err(format!("its list of parameter sets is invalid; {expected}"));
         }
         let levels = Levels::new(&sets).map_err(|error| error.to_string())?;
         let (seed, id) = (reader.bytes(n).ok_or_else(none)?, reader.array().ok_or_else(none)?);

@@ -93,7 +93,7 @@ impl KeyFile {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, &'static str> {
-        let no_key = "it is no private key of `gabion hbs keygen`";
+        let no_key = "it is not a private key of `gabion hbs keygen`";
         let begins = format!("-----BEGIN {LABEL}-----");
         if !bytes.starts_with(begins.as_bytes()) {
             return Err(no_key);
@@ -283,7 +283,7 @@ fn decrypt(encrypted: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, Er
     let scheme = info.encryption_algorithm.pbes2();
     let rounds = scheme.and_then(|scheme| scheme.kdf.pbkdf2()).map(|kdf| kdf.iteration_count);
     if rounds.is_none_or(|rounds| rounds > ROUNDS_MAX) {
-        return Err(refused("it is encrypted at a price that nobody asks for"));
+        return Err(refused("its key derivation costs exceed the limit"));
     }
     let clear = info.encryption_algorithm.decrypt(passphrase, info.encrypted_data.as_bytes());
     let wrong = |_| refused(DOES_NOT_OPEN);

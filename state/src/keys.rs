@@ -203,8 +203,7 @@ pub(crate) fn check_no_part(disk: &dyn Disk, paths: &Paths) -> Result<(), Ledger
     }
 }
 
-const PART_IS_THERE: &str =
-    "a key of this name was begun; go on with it by `gabion hbs keygen`, or remove the file";
+const PART_IS_THERE: &str = "the generation of a key with this name was interrupted; resume it with `gabion hbs keygen`, or remove the file";
 
 /// Removes the files of an unfinished key. The lock file is created first and marks the key as
 /// unfinished until the private key exists. A state that was used for signing is kept in any case.
@@ -311,7 +310,8 @@ fn check_anchors(
     Ok(())
 }
 
-const ANCHOR_IS_THERE: &str = "there is an anchor already: the key was made or imported before, and signs with that; go on with the key that was made then";
+const ANCHOR_IS_THERE: &str =
+    "the anchor already exists: the key was made or imported before; use that key";
 
 /// Resolves a path that may not exist: returns the resolved nearest existing folder, and the
 /// remaining names in reverse order.

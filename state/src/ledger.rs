@@ -406,7 +406,7 @@ pub(crate) fn with_outcome(error: LedgerError, outcome: &str) -> LedgerError {
 
 /// Returns the error for an anchor that is held by a copy of the key.
 pub fn held_anchor(name: &Path) -> LedgerError {
-    LedgerError::Held(format!("somebody who holds its anchor {}", name.display()))
+    LedgerError::Held(format!("a process that holds its anchor {}", name.display()))
 }
 
 /// The ledger's side of a reservation.

@@ -70,7 +70,7 @@ impl Lock {
         let lock = Lock { identity: file.identity()?, file };
         match lock.file.try_lock()? && lock.is_in_place(disk, path)? {
             true => Ok(lock),
-            false => Err(io::Error::other("somebody else makes a key of this name")),
+            false => Err(io::Error::other("another process is making a key with this name")),
         }
     }
 

@@ -198,7 +198,7 @@ impl Part {
 }
 
 const NO_WITNESS: &str =
-    "its witness is not there: the key was finished, or this is a copy; remove it to begin anew";
+    "its witness is missing: the key was finished, or this is a copy; remove it to begin anew";
 
 fn witness_of(
     environment: &Environment,

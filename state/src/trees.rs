@@ -75,7 +75,7 @@ fn key_of(label: &[u8], secret: &[u8]) -> Zeroizing<[u8; 32]> {
     Zeroizing::new(digest_of(&Zeroizing::new([label, secret].concat())))
 }
 
-/// Returns HMAC-SHA-256 (RFC 2104) with a key shorter than a block, which is always accepted.
+/// Returns HMAC-SHA-256 (RFC 2104). The key is padded to a block, a length that cannot be rejected.
 fn mac_with(key: &[u8; 32]) -> Hmac<Sha256> {
     let mut block = Zeroizing::new([0; 64]);
     block[..32].copy_from_slice(key);

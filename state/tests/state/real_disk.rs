@@ -410,7 +410,7 @@ fn keygen_conflicts_are_reported_before_generation() {
     fs::write(place.path("keys/two.log"), "").unwrap();
     says("keys/two", &[], "two.log");
     fs::write(place.path("taken"), "").unwrap();
-    says("keys/three", &[place.path("taken")], "an anchor already");
+    says("keys/three", &[place.path("taken")], "the anchor already exists");
     says("keys/three", &[place.path("taken/anchor")], "taken");
     // A key that is made once more has its anchor where the first one has it.
     let again = create(&place.environment, &new_key(&place.path("keys/four"), 8, &[])).unwrap_err();

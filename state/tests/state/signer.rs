@@ -284,9 +284,9 @@ fn a_lock_that_is_lost_is_made_again() {
     assert_eq!(signed_by(&signer, b"a", None).unwrap().index, 0);
     fs::remove_file(&lock).unwrap();
     let refused = place.signer(&key).unwrap_err();
-    assert!(refused.to_string().contains("k.lock: it is not there"), "{refused}");
+    assert!(refused.to_string().contains("k.lock: it is missing"), "{refused}");
     let looked = status(&place.environment, &key).unwrap();
-    assert!(looked.refusal.is_some_and(|reason| reason.contains("k.lock: it is not there")));
+    assert!(looked.refusal.is_some_and(|reason| reason.contains("k.lock: it is missing")));
     assert!(matches!(recovered(2), Err(LedgerError::Held(_))));
     assert!(!lock.exists(), "a refusal changes nothing");
     assert_eq!(signed_by(&signer, b"b", None).unwrap().index, 1);

@@ -239,7 +239,7 @@ fn a_copy_and_a_key_that_is_used_up_say_why_they_do_not_sign() {
     std::fs::copy(place.path("k"), place.path("alone")).unwrap();
     let text = place.openssl_refuses(Side::Gabion, &sign("alone"));
     assert!(text.contains("copied without its state"), "{text}");
-    for (key, reason) in [("nowhere", "No such file"), ("message", "no private key")] {
+    for (key, reason) in [("nowhere", "No such file"), ("message", "not a private key")] {
         let text = place.openssl_refuses(Side::Gabion, &sign(key));
         assert!(text.contains(reason), "{text}");
     }
