@@ -195,7 +195,7 @@ impl Disk for RealDisk {
         let about = file.metadata()?;
         match about.is_file() {
             true => Ok(Box::new(RealFile { identity: identity_of(&about), file: Arc::new(file) })),
-            false => Err(io::Error::new(ErrorKind::InvalidInput, "it is no regular file")),
+            false => Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::disk::{Access, Disk, DiskFile, Identity};
 /// A fault at a call. Test results name faults by these variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Fault {
-    /// The device fails permanently.
+    /// The call fails with a device error.
     Fails,
     /// A transient device error: the syncs of two files fail, each once.
     Hiccup,

@@ -443,7 +443,7 @@ fn places_that_take_no_backup_say_so() {
         ] {
             let error = error.to_string();
             assert!(
-                error.contains("it is no regular file") || error.contains("Is a directory"),
+                error.contains("it is not a regular file") || error.contains("Is a directory"),
                 "{name}: {error}"
             );
         }
