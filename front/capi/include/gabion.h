@@ -1,48 +1,56 @@
-/* gabion.h: post-quantum cryptography, one operation or many at once.
+/* gabion.h: post-quantum cryptography, single operations and batches.
  *
  * CONVENTIONS
  *
- * Status. A function that can fail returns a gabion_status: GABION_OK (0), or a negative code whose
- *   meaning gabion_status_text() gives. gabion_last_error() has the sentence for the calling
- *   thread's last failure: what happened, what was expected. No text holds a secret.
- * Output after a failure. Buffers that were to be filled are all zero, handles are NULL; but see Memory.
- * Algorithms are named by text, in any case: any name of `gabion algorithms --json`, or an object
- *   identifier. Names before the standards (KYBER512, DILITHIUM3) are refused, since a key of those may be
- *   as long as one of the standard and is another; gabion_last_error() says what followed. So are names of
- *   what is left out, with the reason. The GABION_... macros below hold the standards' names. This
- *   interface has KEMs and signatures; key exchanges (X25519, ECDH) have sizes and no keys:
+ * Status. A function that can fail returns a gabion_status: GABION_OK (0) or a negative code, which
+ *   gabion_status_text() describes. gabion_last_error() returns the message of the calling thread's
+ *   last failure: what happened and what was expected. Messages contain no secrets.
+ * Output after a failure. Output buffers are all zero and handles are NULL; for exceptions see
+ *   Memory.
+ * Algorithms are named by strings, ignoring case: any name that `gabion algorithms --json` lists,
+ *   or an object identifier. Pre-standard names (KYBER512, DILITHIUM3) are rejected, because such a
+ *   key may have the length of a standard key but is incompatible with it; gabion_last_error()
+ *   names the successor. Names of algorithms that this build omits are rejected with the reason.
+ *   The GABION_... macros below are the standard names. This interface supports KEMs and
+ *   signatures. For key exchanges (X25519, ECDH) it reports sizes, but keys of them are
  *   GABION_E_ALGORITHM.
- * Keys are opaque handles. What a function hands out through a `**` belongs to the caller, who gives
- *   it to the matching gabion_..._free(); freeing wipes it, and freeing NULL does nothing. A key is
- *   expanded when it is made, never changes, and may be used by any number of threads at once. But a key
- *   that signing uses up changes with each signature, which threads make one after the other, and is given
- *   to gabion_stateful_key_close(), which can fail.
- * Memory. Everything else is the caller's: no buffer is allocated for the caller, none is kept.
- *   Buffers that one call fills overlap neither each other nor what it reads, keys and texts included:
- *   that is GABION_E_ARGUMENT, and a buffer that overlaps something is left as it was.
- *   Memory that can't be had is GABION_E_MEMORY: libgabion.so has 4 MiB in reserve, by which what has
- *   begun comes to its end, and refuses the next call while malloc gives nothing; a batch of more than 64
- *   lanes asks for its memory first. What needs more than that at once, as many threads in the middle of a
- *   call do, ends the process by SIGABRT. libgabion.a has no reserve: there all but such batches do.
- * Lengths are in bytes and are checked: one that does not fit is GABION_E_LENGTH, and the text says
- *   what would have. Where a length is passed by pointer, it is the room on the way in and what was
- *   used on the way out; with a NULL buffer only the length needed is written.
- * Batches (..._many) take arrays over n lanes. Lane i has its bytes at i times the stated size. Each
- *   lane ends with its own status[i], and the call returns GABION_OK when it ran, whatever the lanes
- *   say; a bad lane never fails its neighbours, and its output is all zero, its handle NULL. A batch
- *   and n single calls give the same verdicts. With n = 0 a batch does nothing, and its arrays may
- *   be NULL; an n of which there can be no array is GABION_E_LENGTH, and nothing is written.
- * Randomness is the operating system's, drawn once a call, but for ..._with_randomness().
- * Threads. All functions may be called from any thread. Nothing runs at load, and no thread is started. The
- *   first use of an algorithm tests the processor's implementation with known answers, on a stack that is
- *   mapped for it: the test may need more than the caller has. So may keys of FN-DSA, Falcon, RSA and P-521,
- *   and so does a key that signing uses up whenever it is opened, signed with or closed.
- *   A thread that is cancelled (pthread_cancel, of the deferred type) ends when the call is over.
- * Verdicts. A signature that does not verify is GABION_E_SIGNATURE and nothing else is. A ciphertext of
- *   ML-KEM that was tampered with is no error: decapsulation gives another secret (FIPS 203). A hybrid's
- *   may be one: a share that is no point of the curve, or of small order, is GABION_E_INPUT.
- * Any function that computes may return GABION_E_FAULT or GABION_E_MEMORY; the lists of errors below leave
- *   them out.
+ * Keys are opaque handles. The caller owns each handle returned through a `**` and passes it to the
+ *   matching gabion_..._free(), which wipes it; freeing NULL does nothing. A key is expanded when
+ *   it is created, never changes, and may be used by any number of threads concurrently. The
+ *   exception is a stateful key: it changes with each signature, threads sign one after the other,
+ *   and it is closed with gabion_stateful_key_close(), which can fail.
+ * Memory. All other memory belongs to the caller: the library neither returns nor keeps buffers.
+ *   The output buffers of a call must not overlap each other or its inputs, including keys and
+ *   strings. Otherwise the call fails with GABION_E_ARGUMENT and does not change the overlapping
+ *   buffers. If memory cannot be allocated, the call fails with GABION_E_MEMORY. libgabion.so
+ *   reserves 4 MiB, with which running calls complete; further calls fail while malloc() does. A
+ *   batch of more than 64 lanes allocates its memory before it starts. If more than the reserve is
+ *   needed at once, for example by many threads in the middle of a call, the process is ended by
+ *   SIGABRT. libgabion.a has no reserve: there, a failed allocation ends the process except in such
+ *   batches.
+ * Lengths are in bytes and are checked: a wrong length is GABION_E_LENGTH, and the message states
+ *   the expected one. A length passed by pointer is the size of the buffer on entry and the used
+ *   length on return; if the buffer is NULL, only the required length is written.
+ * Batches (..._many) take arrays of n lanes. The data of lane i starts at i times the item size.
+ *   Each lane has a status, status[i]. The call returns GABION_OK if the batch ran, even if lanes
+ *   failed; a failed lane does not affect the others, its output is all zero and its handle NULL. A
+ *   batch returns the same results as n single calls. If n is 0, the batch does nothing and its
+ *   arrays may be NULL. If n is too large for an array, the result is GABION_E_LENGTH and nothing
+ *   is written.
+ * Randomness comes from the operating system, drawn once per call, except in
+ *   ..._with_randomness().
+ * Threads. All functions may be called from any thread. Loading the library runs no code and
+ *   starts no thread. The first use of an algorithm runs a self-test of the processor's
+ *   implementation, on a separately mapped stack, because it may need more stack than the caller
+ *   has. Keys of FN-DSA, Falcon, RSA and P-521 may use a separate stack too, and stateful keys
+ *   always do when they are opened, signed with or closed. If a thread is cancelled
+ *   (pthread_cancel, deferred type), it ends when the call returns.
+ * Verification results. GABION_E_SIGNATURE means exactly that a signature does not verify. A
+ *   modified ML-KEM ciphertext is not an error: decapsulation yields another secret (FIPS 203). A
+ *   modified hybrid ciphertext may be an error: a share that is not a point of the curve, or is of
+ *   small order, is GABION_E_INPUT.
+ * Every function that computes may return GABION_E_FAULT or GABION_E_MEMORY; the lists of errors
+ *   below omit them.
  */
 #ifndef GABION_H
 #define GABION_H
@@ -66,72 +74,74 @@ typedef int32_t gabion_status;
 
 #define GABION_OK 0
 #define GABION_E_NOT_RUN (-1)    /* the lane was not run */
-#define GABION_E_ARGUMENT (-2)   /* NULL where there must be something, a pointer that is not aligned
-                                    for its type, buffers that overlap, or a text that is not UTF-8,
-                                    which paths and passphrases need not be */
-#define GABION_E_ALGORITHM (-3)  /* no such algorithm, or one that has no such operation */
-#define GABION_E_LENGTH (-4)     /* a length that does not fit */
-#define GABION_E_KEY (-5)        /* a key that the standard's checks refuse; of a key that signing uses up, a
-                                    file that is not there or holds none, or another passphrase */
-#define GABION_E_INPUT (-6)      /* a ciphertext, context, digest or request id of the wrong form, a form of
-                                    message that the algorithm does not have, or nothing to reserve */
+#define GABION_E_ARGUMENT (-2)   /* an unexpected NULL, a misaligned pointer, overlapping buffers,
+                                    or a string that is not UTF-8 (paths and passphrases may be any
+                                    bytes) */
+#define GABION_E_ALGORITHM (-3)  /* unknown algorithm, or unsupported operation */
+#define GABION_E_LENGTH (-4)     /* wrong length */
+#define GABION_E_KEY (-5)        /* the key fails the standard's checks; for a stateful key: the
+                                    file is missing or not a key, or the passphrase is wrong */
+#define GABION_E_INPUT (-6)      /* malformed ciphertext, context, digest or request id, a message
+                                    form that the algorithm does not support, or reserve is 0 */
 #define GABION_E_SIGNATURE (-7)  /* the signature does not verify */
-#define GABION_E_RANDOMNESS (-8) /* the operating system gave none */
-#define GABION_E_FAULT (-9)      /* a check of our own failed: nothing of the result may be used */
-#define GABION_E_BACKEND (-10)   /* no implementation that passed its self-test */
-#define GABION_E_MEMORY (-11)    /* no memory, or no stack, which is memory too, for a call or for the
-                                    self-test before it: any call may say so, and succeed later */
-#define GABION_E_STATE (-12)     /* of a key that signing uses up: it is used up, in use elsewhere, not safe to
-                                    sign with, or its files can't be read or written */
+#define GABION_E_RANDOMNESS (-8) /* the operating system returned no randomness */
+#define GABION_E_FAULT (-9)      /* an internal check failed: the result must not be used */
+#define GABION_E_BACKEND (-10)   /* no implementation passed its self-test */
+#define GABION_E_MEMORY (-11)    /* out of memory or stack, for the call or its self-test; any call
+                                    may return this, and may succeed later */
+#define GABION_E_STATE (-12)     /* for a stateful key: used up, in use by another process, not safe
+                                    to sign with, or its files cannot be read or written */
 
-/* A text for a status; never NULL, valid for ever. */
+/* Returns the description of a status; never NULL, valid until the process ends. */
 const char *gabion_status_text(gabion_status status);
 
-/* Writes the calling thread's last error text, cut to `room` with its NUL, and returns its full
- * length without the NUL; 0 if no call of this thread has failed yet. */
+/* Writes the message of the calling thread's last failure, truncated to `room` bytes including the
+ * NUL, and returns its full length without the NUL; 0 if no call of this thread has failed yet. */
 size_t gabion_last_error(char *text, size_t room);
 
-/* The library's version, for example "0.1.0". */
+/* Returns the version of the library, for example "0.1.0". */
 const char *gabion_version(void);
 
-/* The version of this interface. A program that was built with another GABION_ABI must not go on. */
+/* The version of this interface. Programs built with another GABION_ABI must not use the library. */
 #define GABION_ABI 1
 uint32_t gabion_abi(void);
 
 /* ----- Algorithms ----- */
 
-/* Sizes of an algorithm in bytes; 0 where it has no such thing. */
+/* Sizes of an algorithm in bytes; 0 if not applicable. */
 typedef struct gabion_sizes {
     size_t public_key;
-    size_t private_key;   /* the expanded form, as the standard encodes it */
+    size_t private_key;   /* the expanded form, in the standard encoding */
     size_t seed;          /* the seed form of the private key */
     size_t ciphertext;    /* of a KEM */
     size_t shared_secret; /* of a KEM */
-    size_t signature;     /* the longest, where lengths vary */
+    size_t signature;     /* the maximum, if lengths vary */
 } gabion_sizes;
 
-/* The number of algorithms, and the standard's name of each (index from 0); NULL beyond the last. */
+/* Return the number of algorithms, and the standard name of each (index from 0; NULL if out of
+ * range). */
 size_t gabion_algorithm_count(void);
 const char *gabion_algorithm_name(size_t index);
 
-/* The sizes of the algorithm with this name. Errors: ARGUMENT, ALGORITHM. */
+/* Writes the sizes of an algorithm. Errors: ARGUMENT, ALGORITHM. */
 gabion_status gabion_algorithm_sizes(const char *algorithm, gabion_sizes *sizes) GABION_MUST_CHECK;
 
-/* Writes the name of what runs this algorithm here, for example "avx512". Tests it, if this is its
- * first use. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND. */
+/* Writes the name of the backend that runs this algorithm, for example "avx512". Runs its self-test
+ * if this is the first use. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND. */
 gabion_status gabion_backend(const char *algorithm, char *name, size_t room) GABION_MUST_CHECK;
 
-/* What GPUs did of an algorithm. Self-tests are not counted. */
+/* GPU usage of an algorithm. Self-tests are not counted. */
 typedef struct gabion_gpu_counts {
-    uint64_t operations; /* that ran there to their end */
-    uint64_t batches;    /* that these came in; an operation alone is a batch */
-    uint64_t declined;   /* batches that no GPU took */
-    uint64_t lost;       /* batches that were lost, by an error or by time; the processor did them */
+    uint64_t operations; /* operations completed on a GPU */
+    uint64_t batches;    /* their batches; a single operation is a batch */
+    uint64_t declined;   /* batches that no GPU accepted */
+    uint64_t lost;       /* batches lost to an error or timeout, and run on the processor */
 } gabion_gpu_counts;
 
-/* Writes what GPUs did of this algorithm for this process so far, by all functions below; all zero where none is
- * used (docs/guide/gpu.md). A hybrid is counted as what ran there: X25519MLKEM768 as ML-KEM-768. A forked child has its
- * parent's counts, too. Errors: ARGUMENT, ALGORITHM, BACKEND. */
+/* Writes the GPU usage of this algorithm in this process, over all functions below; all zero if no
+ * GPU is used (docs/guide/gpu.md). Hybrids count as their component on the GPU: X25519MLKEM768 as
+ * ML-KEM-768. A forked child inherits the counts of its parent. Errors: ARGUMENT, ALGORITHM,
+ * BACKEND. */
 gabion_status gabion_gpu_served(const char *algorithm, gabion_gpu_counts *counts) GABION_MUST_CHECK;
 
 /* ----- Keys ----- */
@@ -139,39 +149,39 @@ gabion_status gabion_gpu_served(const char *algorithm, gabion_gpu_counts *counts
 typedef struct gabion_private_key gabion_private_key;
 typedef struct gabion_public_key gabion_public_key;
 
-/* Makes a fresh key pair. Errors: ARGUMENT, ALGORITHM, RANDOMNESS, BACKEND. */
+/* Generates a key pair. Errors: ARGUMENT, ALGORITHM, RANDOMNESS, BACKEND. */
 gabion_status gabion_private_key_generate(const char *algorithm, gabion_private_key **key)
     GABION_MUST_CHECK;
 
-/* Makes n fresh key pairs of one algorithm, in the lanes of the processor where the algorithm has
- * batches. keys[i] is a handle of its own, to be freed like any other; what stood there before is
- * overwritten and not freed. All lanes succeed or none does: where the call fails, every handle is
- * NULL. A key takes some times the memory of its encoding: bound n.
+/* Generates n key pairs of one algorithm, in parallel lanes if the algorithm supports batches. Each
+ * keys[i] is a separate handle and is freed separately; its previous value is overwritten and not
+ * freed. Either all lanes succeed or, if the call fails, every handle is NULL. A key needs several
+ * times the memory of its encoding, so limit n.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, RANDOMNESS, BACKEND. */
 gabion_status gabion_private_key_generate_many(const char *algorithm, size_t n,
                                                gabion_private_key **keys, gabion_status *status)
     GABION_MUST_CHECK;
 
-/* The key pair of a seed, as the standard derives it.
- * Errors: ARGUMENT, ALGORITHM (it has no seeds), LENGTH, BACKEND. */
+/* Derives the key pair of a seed as the standard specifies.
+ * Errors: ARGUMENT, ALGORITHM (no seed form), LENGTH, BACKEND. */
 gabion_status gabion_private_key_from_seed(const char *algorithm, const uint8_t *seed,
                                            size_t seed_len, gabion_private_key **key)
     GABION_MUST_CHECK;
 
-/* Decodes and checks a private key in the standard's expanded form.
+/* Decodes and checks a private key in the standard expanded form.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, KEY, BACKEND. */
 gabion_status gabion_private_key_import(const char *algorithm, const uint8_t *bytes, size_t len,
                                         gabion_private_key **key) GABION_MUST_CHECK;
 
-/* Writes the expanded form; secret. Errors: ARGUMENT, LENGTH. */
+/* Writes the expanded private key, which is secret. Errors: ARGUMENT, LENGTH. */
 gabion_status gabion_private_key_export(const gabion_private_key *key, uint8_t *bytes, size_t *len)
     GABION_MUST_CHECK;
 
-/* Writes the seed, where it is known; secret. Errors: ARGUMENT, LENGTH; KEY where it is unknown. */
+/* Writes the seed, which is secret. Errors: ARGUMENT, LENGTH, KEY (the seed is unknown). */
 gabion_status gabion_private_key_seed(const gabion_private_key *key, uint8_t *seed, size_t *len)
     GABION_MUST_CHECK;
 
-/* The public key that belongs to it. Errors: ARGUMENT. */
+/* Returns the public key of a private key. Errors: ARGUMENT. */
 gabion_status gabion_private_key_public(const gabion_private_key *key, gabion_public_key **out)
     GABION_MUST_CHECK;
 
@@ -179,9 +189,9 @@ gabion_status gabion_private_key_public(const gabion_private_key *key, gabion_pu
 gabion_status gabion_public_key_import(const char *algorithm, const uint8_t *bytes, size_t len,
                                        gabion_public_key **key) GABION_MUST_CHECK;
 
-/* Decodes and checks n public keys of len bytes each, one behind the other, in the lanes of the
- * processor where the algorithm has batches. keys[i] is a handle of its own, or NULL where status[i]
- * says why that key was refused. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND; of a lane: LENGTH, KEY. */
+/* Decodes and checks n consecutive public keys of len bytes each, in parallel lanes if the
+ * algorithm supports batches. Each keys[i] is a separate handle, or NULL if status[i] states why
+ * the key was rejected. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND; of a lane: LENGTH, KEY. */
 gabion_status gabion_public_key_import_many(const char *algorithm, const uint8_t *bytes,
                                             size_t len, size_t n, gabion_public_key **keys,
                                             gabion_status *status) GABION_MUST_CHECK;
@@ -190,7 +200,7 @@ gabion_status gabion_public_key_import_many(const char *algorithm, const uint8_t
 gabion_status gabion_public_key_export(const gabion_public_key *key, uint8_t *bytes, size_t *len)
     GABION_MUST_CHECK;
 
-/* The standard's name of the key's algorithm; NULL for NULL. */
+/* Return the standard name of the key's algorithm; NULL for NULL. */
 const char *gabion_private_key_algorithm(const gabion_private_key *key);
 const char *gabion_public_key_algorithm(const gabion_public_key *key);
 
@@ -199,37 +209,37 @@ void gabion_public_key_free(gabion_public_key *key);
 
 /* ----- Key encapsulation ----- */
 
-/* Encapsulates to `key`: a ciphertext and the secret that its owner will get.
- * Errors: ARGUMENT, ALGORITHM (not a KEM), LENGTH, KEY (a hybrid's, with a share of small order, with
- * which there is no secret), RANDOMNESS, BACKEND. */
+/* Encapsulates to `key`: writes a ciphertext, and the secret that its owner will obtain from it.
+ * Errors: ARGUMENT, ALGORITHM (not a KEM), LENGTH, KEY (a hybrid key with a share of small order),
+ * RANDOMNESS, BACKEND. */
 gabion_status gabion_encaps(const gabion_public_key *key, uint8_t *ciphertext,
                             size_t ciphertext_len, uint8_t *secret, size_t secret_len)
     GABION_MUST_CHECK;
 
-/* Encapsulates with the caller's randomness: of ML-KEM the 32 bytes m (FIPS 203, Algorithm 17). For
- * callers with a generator of their own, and for test vectors: bytes that are used twice, or that
- * others know, give the secret away. Errors: as gabion_encaps; LENGTH where the algorithm takes
- * another number of bytes. */
+/* Encapsulates with randomness of the caller: for ML-KEM the 32 bytes m (FIPS 203, Algorithm 17).
+ * For callers with a random generator, and for test vectors. Randomness that is reused or known to
+ * others reveals the secret. Errors: as for gabion_encaps; LENGTH also for the randomness. */
 gabion_status gabion_encaps_with_randomness(const gabion_public_key *key,
                                             const uint8_t *randomness, size_t randomness_len,
                                             uint8_t *ciphertext, size_t ciphertext_len,
                                             uint8_t *secret, size_t secret_len)
     GABION_MUST_CHECK;
 
-/* The secret of a ciphertext.
+/* Decapsulates the secret of a ciphertext.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT (a hybrid's share), BACKEND. */
 gabion_status gabion_decaps(const gabion_private_key *key, const uint8_t *ciphertext,
                             size_t ciphertext_len, uint8_t *secret, size_t secret_len)
     GABION_MUST_CHECK;
 
-/* n encapsulations; keys of one algorithm, the same one may stand in many lanes. ciphertexts_len
- * and secrets_len are those of the whole arrays.
+/* Performs n encapsulations with keys of one algorithm; a key may be used in several lanes.
+ * ciphertexts_len and secrets_len are the lengths of the whole arrays.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, RANDOMNESS, BACKEND; of a lane: KEY. */
 gabion_status gabion_encaps_many(const gabion_public_key *const *keys, size_t n,
                                  uint8_t *ciphertexts, size_t ciphertexts_len, uint8_t *secrets,
                                  size_t secrets_len, gabion_status *status) GABION_MUST_CHECK;
 
-/* n decapsulations, likewise. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND; of a lane: INPUT. */
+/* Performs n decapsulations, with the same layout. Errors: ARGUMENT, ALGORITHM, LENGTH, BACKEND; of
+ * a lane: INPUT. */
 gabion_status gabion_decaps_many(const gabion_private_key *const *keys, size_t n,
                                  const uint8_t *ciphertexts, size_t ciphertexts_len,
                                  uint8_t *secrets, size_t secrets_len, gabion_status *status)
@@ -237,62 +247,65 @@ gabion_status gabion_decaps_many(const gabion_private_key *const *keys, size_t n
 
 /* ----- Signatures ----- */
 
-/* What is signed. Zero everything that is not used: `gabion_message m = GABION_MESSAGE_INIT;` */
+/* A message to sign or verify. Unused fields must be zero: `gabion_message m =
+ * GABION_MESSAGE_INIT;` */
 typedef struct gabion_message {
     const uint8_t *message; /* may be NULL if message_len is 0 */
     size_t message_len;
     const uint8_t *context; /* at most 255 bytes; may be NULL if context_len is 0 */
     size_t context_len;
-    const char *prehash; /* NULL for the pure variant; else the hash whose digest `message` is, for
-                            example "SHA2-512" or "sha512", as on the command line; a name that is
-                            none fails the whole call */
+    const char *prehash; /* NULL to sign the message itself; else `message` is a digest of this
+                            hash, for example "SHA2-512" or "sha512", as on the command line; an
+                            unknown name fails the whole call */
 } gabion_message;
 
-/* All zero, in either language. */
+/* An initializer with all fields zero, for C and C++. */
 #ifdef __cplusplus
 #define GABION_MESSAGE_INIT {}
 #else
 #define GABION_MESSAGE_INIT {0}
 #endif
 
-/* As `prehash`: `message` is the representative mu of the message, which was computed elsewhere
- * (FIPS 204, Algorithm 7, line 6). ML-DSA, and FN-DSA as drafted. It has 64 bytes, and no context
- * stands beside it, since mu has that in it: all else fails the whole call. */
+/* A value of `prehash`: `message` is the message representative mu (FIPS 204, Algorithm 7, line 6),
+ * computed by the caller. For ML-DSA and the FN-DSA draft. mu has 64 bytes, and `context` must be
+ * empty, because mu covers it; otherwise the whole call fails. */
 #define GABION_MU "mu"
 
-/* Signs, hedged with fresh randomness where the algorithm has that.
- * signature_len: the room on the way in, the signature's length on the way out.
+/* Signs a message, hedged with fresh randomness if the algorithm supports it.
+ * signature_len: the size of the buffer on entry, the length of the signature on return.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, RANDOMNESS, BACKEND. */
 gabion_status gabion_sign(const gabion_private_key *key, const gabion_message *message,
                           uint8_t *signature, size_t *signature_len) GABION_MUST_CHECK;
 
-/* Signs with the caller's randomness: of ML-DSA the 32 bytes rnd (FIPS 204, Algorithm 2), all zero
- * for the deterministic variant; of SLH-DSA the n bytes opt_rand (FIPS 205, Algorithm 22). For
- * callers with a generator of their own, and for test vectors.
- * Errors: as gabion_sign; LENGTH where the algorithm takes another number of bytes. */
+/* Signs with randomness of the caller: for ML-DSA the 32 bytes rnd (FIPS 204, Algorithm 2), all
+ * zero for the deterministic variant; for SLH-DSA the n bytes opt_rand (FIPS 205, Algorithm 22).
+ * For callers with a random generator, and for test vectors.
+ * Errors: as for gabion_sign; LENGTH also for the randomness. */
 gabion_status gabion_sign_with_randomness(const gabion_private_key *key,
                                           const gabion_message *message,
                                           const uint8_t *randomness, size_t randomness_len,
                                           uint8_t *signature, size_t *signature_len)
     GABION_MUST_CHECK;
 
-/* Verifies: GABION_OK or GABION_E_SIGNATURE, a signature of the wrong length included.
+/* Verifies a signature: returns GABION_OK or GABION_E_SIGNATURE, the latter also for a signature of
+ * the wrong length.
  * Errors: ARGUMENT, ALGORITHM, LENGTH (mu), INPUT, BACKEND. */
 gabion_status gabion_verify(const gabion_public_key *key, const gabion_message *message,
                             const uint8_t *signature, size_t signature_len) GABION_MUST_CHECK;
 
-/* n signatures by keys of one algorithm; the same one may stand in many lanes. `signatures` has n
- * times the algorithm's longest signature, and signatures_len is that product; the length of lane
- * i's goes to signature_lens[i], and zeros follow it in its place.
+/* Makes n signatures with keys of one algorithm; a key may be used in several lanes. signatures_len
+ * is n times the algorithm's maximum signature length. The length of signature i is written to
+ * signature_lens[i]; the rest of its slot is zero.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, RANDOMNESS, BACKEND; of a lane: INPUT. */
 gabion_status gabion_sign_many(const gabion_private_key *const *keys,
                                const gabion_message *messages, size_t n, uint8_t *signatures,
                                size_t signatures_len, size_t *signature_lens,
                                gabion_status *status) GABION_MUST_CHECK;
 
-/* n verifications of signatures laid out the same way. signature_lens may be NULL where lengths do
- * not vary; one that is longer than a place is no signature, and nothing of its lane is read. Of HSS and XMSS, whose
- * keys say how long signatures are, a place has signatures_len / n bytes, as many as suit the caller's keys.
+/* Verifies n signatures with the same layout. signature_lens may be NULL if the algorithm's
+ * signatures have a fixed length. If a length exceeds its slot, the lane fails with SIGNATURE and
+ * is not read. For HSS and XMSS, whose signature length depends on the key, the caller chooses the
+ * slot size: it is signatures_len / n bytes.
  * Errors: ARGUMENT, ALGORITHM, LENGTH, INPUT, BACKEND; of a lane: INPUT, SIGNATURE. */
 gabion_status gabion_verify_many(const gabion_public_key *const *keys,
                                  const gabion_message *messages, size_t n,
@@ -300,72 +313,77 @@ gabion_status gabion_verify_many(const gabion_public_key *const *keys,
                                  const size_t *signature_lens, gabion_status *status)
     GABION_MUST_CHECK;
 
-/* ----- Private keys that signing uses up: HSS and LMS ----- */
+/* ----- Stateful private keys: HSS and LMS, XMSS and XMSS^MT ----- */
 
-/* `gabion hbs keygen` makes such a key in files: what is secret, its state, and a witness of it elsewhere
- * (docs/operate/state.md). No call exports or copies the secret. An index is durably used before its signature is
- * released; a state that may not be the newest one is refused, and so is a process that was forked from the
- * one that opened the key. Verify with gabion_verify() and a public key of "HSS". */
+/* `gabion hbs keygen` creates such a key as files: the secret, its state, and anchors elsewhere
+ * that witness the state (docs/operate/state.md). No call exports or copies the secret. An index is
+ * durably marked as used before its signature is released. A state that may be outdated is
+ * rejected, and so is a process that was forked from the one that opened the key. Verify signatures
+ * with gabion_verify() and a public key of "HSS", "XMSS" or "XMSSMT". */
 typedef struct gabion_stateful_key gabion_stateful_key;
 
-/* What is known of a key. */
+/* The status of a key. */
 typedef struct gabion_stateful_status {
-    uint64_t index;      /* the next one */
-    uint64_t remaining;  /* signatures that are left */
-    uint64_t burnt;      /* indexes that signed nothing and never will, at most */
-    uint64_t generation; /* of the state: one more with each reservation */
-    uint32_t is_low;     /* 1: fewer are left than its owner wants to be warned at */
-    uint32_t is_safe;    /* 1: state and anchors are this machine's and agree. Opening checks more, and says
-                            who has the key; `remaining` says whether it can sign at all */
+    uint64_t index;      /* the next index */
+    uint64_t remaining;  /* remaining signatures */
+    uint64_t burnt;      /* maximum number of indexes lost without a signature */
+    uint64_t generation; /* of the state; increases with each reservation */
+    uint32_t is_low;     /* 1: fewer signatures remain than the owner's warning threshold */
+    uint32_t is_safe;    /* 1: state and anchors belong to this machine and agree. Opening the key
+                            checks more, and whether it is in use; see also `remaining` */
 } gabion_stateful_status;
 
-/* What is told of a signature. */
+/* Information about a signature. */
 typedef struct gabion_stateful_signed {
-    uint64_t index;       /* the one that signed */
-    uint64_t remaining;   /* signatures that are left */
+    uint64_t index;       /* the index that signed */
+    uint64_t remaining;   /* remaining signatures */
     uint32_t is_low;      /* as above */
-    uint32_t is_repeated; /* 1: made before, for the same request id; no index was used */
+    uint32_t is_repeated; /* 1: made earlier for the same request id; no index was used */
 } gabion_stateful_signed;
 
-/* Opens the private key in the file `path` for signing, and keeps other processes out until it is closed;
- * waits 30 s for one that has it. path and passphrase: any bytes, with a NUL behind them; a passphrase is NULL
- * where the key is not encrypted. reserve: how many indexes are made durable at once; with 1 a crash loses none
- * that was not being used, more are quicker. Handles of one key in one process share its state, and the largest
- * reserve of them counts. More than an eighth of what is left (64 in any case of a key with 512 indexes or more)
- * is STATE, and as the key is used up less is reserved. A process that ends without closing its last handle burns what it had reserved and not
- * used. The trees that are not kept beside the key are made at the first signature, which may take long then.
- * Errors: ARGUMENT, INPUT (reserve is 0), KEY (no such file, or no key, or another passphrase), STATE, BACKEND. */
+/* Opens the private key file `path` for signing, and excludes other processes until it is closed.
+ * Waits up to 30 s for another process that has it open.
+ * path and passphrase: NUL-terminated, any bytes; passphrase is NULL if the key is not encrypted.
+ * reserve: how many indexes are made durable at once. With 1, a crash loses only indexes in use;
+ * more is faster. All handles of a key in one process share its state and use the largest reserve.
+ * The limit is an eighth of the remaining indexes, and at least 64 for keys with 512 or more
+ * indexes: a larger value fails with STATE. As the key is used up, less is reserved. A process that
+ * ends without closing its last handle burns the reserved indexes.
+ * Trees that are not cached next to the key are computed at the first signature: it may take long.
+ * Errors: ARGUMENT, INPUT (reserve is 0), KEY (the file is missing or not a key, or the passphrase
+ * is wrong), STATE, BACKEND. */
 gabion_status gabion_stateful_key_open(const char *path, const char *passphrase, uint64_t reserve,
                                        gabion_stateful_key **key) GABION_MUST_CHECK;
 
-/* Writes the public key, in HSS's encoding. Errors: ARGUMENT, LENGTH. */
+/* Writes the public key, in the encoding of HSS or XMSS. Errors: ARGUMENT, LENGTH. */
 gabion_status gabion_stateful_key_public(const gabion_stateful_key *key, uint8_t *bytes,
                                          size_t *len) GABION_MUST_CHECK;
 
-/* Signs a message, in the encoding that the key was made for, with an index of its own. Any number of
+/* Signs a message with a new index, in the encoding that the key was made for. Any number of
  * threads may sign with one key, one after the other.
- * request_id: NULL, or 1 to 128 printable characters of ASCII. Asked again, the same id and message get the
- * same signature, and no index is used; the same id with another message is STATE.
- * signature_len: the room on the way in, the signature's length on the way out. Where there is too little
- * room, and with a NULL buffer, no index is used. about: may be NULL.
- * Errors: ARGUMENT, LENGTH, INPUT (the request id), KEY (the secret does not lead to the public key), STATE,
- * BACKEND. After an error nothing is released; an index may be lost. */
+ * request_id: NULL, or 1 to 128 printable ASCII characters. Repeating an id with the same message
+ * returns the same signature and uses no index; an id with another message fails with STATE.
+ * signature_len: the size of the buffer on entry, the length of the signature on return. If the
+ * buffer is NULL or too small, no index is used. about: may be NULL.
+ * Errors: ARGUMENT, LENGTH, INPUT (the request id), KEY (the secret does not match the public key),
+ * STATE, BACKEND. After an error no signature is released, but an index may be lost. */
 gabion_status gabion_stateful_key_sign(const gabion_stateful_key *key, const uint8_t *message,
                                        size_t message_len, const char *request_id,
                                        uint8_t *signature, size_t *signature_len,
                                        gabion_stateful_signed *about) GABION_MUST_CHECK;
 
-/* Ends a key, which is not used again, whatever the answer. The last handle of a process gives back what was
- * reserved and not used. NULL does nothing. Errors: STATE (then what was to be given back is lost). */
+/* Closes a key. The handle must not be used again, whatever the result. The last handle of a
+ * process returns the reserved indexes that were not used. NULL does nothing.
+ * Errors: STATE (the indexes could not be returned and are lost). */
 gabion_status gabion_stateful_key_close(gabion_stateful_key *key);
 
-/* Looks at the key in the file `path`, and changes nothing. What forbids signing is no error. Beside a process
- * that signs, the answer may be out of date.
- * Errors: ARGUMENT, STATE (its files can't be read). */
+/* Writes the status of the private key file `path` without changing anything. A reason that forbids
+ * signing is not an error. If another process is signing, the status may be outdated.
+ * Errors: ARGUMENT, STATE (its files cannot be read). */
 gabion_status gabion_stateful_key_status(const char *path, gabion_stateful_status *status)
     GABION_MUST_CHECK;
 
-/* ----- Names and sizes, one group an algorithm; made from the library's table ----- */
+/* ----- Names and sizes, one group per algorithm; generated from the library's table ----- */
 
 /* sizes: begin */
 #define GABION_ML_KEM_512 "ML-KEM-512"
