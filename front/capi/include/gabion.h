@@ -102,7 +102,7 @@ size_t gabion_last_error(char *text, size_t room);
 /* Returns the version of the library, for example "0.1.0". */
 const char *gabion_version(void);
 
-/* The version of this interface. Programs built with another GABION_ABI must not use the library. */
+/* The version of this interface. A program built with another GABION_ABI must not use it. */
 #define GABION_ABI 1
 uint32_t gabion_abi(void);
 

@@ -1,4 +1,4 @@
-//! The table of algorithms, the version, what runs an algorithm here, and what GPUs did of it.
+//! The table of algorithms, the version, the backend of an algorithm, and its GPU usage.
 
 use std::ffi::{CString, c_char};
 use std::ptr::null;
@@ -12,10 +12,10 @@ use crate::input::{self, OutputRegions, Region};
 /// `GABION_ABI` of gabion.h.
 const ABI: u32 = 1;
 
-/// The names for C. No name of the table contains a NUL; were one added, it would be left empty,
-/// which a test refuses.
+/// The names as C strings. A name with a NUL would become empty; a test ensures that there is none.
 fn names() -> &'static [CString] {
-    // Made twice where two threads are first: a forked child must not wait for one of its parent's.
+    // Two racing threads may both build it: a forked child must not wait for a thread of its
+    // parent.
     static NAMES: OnceBox<Vec<CString>> = OnceBox::new();
     NAMES.get_or_init(|| {
         let names = ALGORITHMS.iter().map(|row| CString::new(row.name).unwrap_or_default());
@@ -55,36 +55,36 @@ impl From<&AlgorithmInfo> for Sizes {
     }
 }
 
-/// The library's version.
+/// Returns the version of the library.
 #[unsafe(no_mangle)]
 pub extern "C" fn gabion_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// The version of this interface.
+/// Returns the version of this interface.
 #[unsafe(no_mangle)]
 pub extern "C" fn gabion_abi() -> u32 {
     ABI
 }
 
-/// The number of algorithms.
+/// Returns the number of algorithms.
 #[unsafe(no_mangle)]
 pub extern "C" fn gabion_algorithm_count() -> usize {
     ALGORITHMS.len()
 }
 
-/// The name of the algorithm with this number; NULL beyond the last.
+/// Returns the name of the algorithm with this index; NULL if it is out of range.
 #[unsafe(no_mangle)]
 pub extern "C" fn gabion_algorithm_name(index: usize) -> *const c_char {
     names().get(index).map_or(null(), |name| name.as_ptr())
 }
 
-/// The name for C of an algorithm.
+/// Returns the C name of an algorithm.
 pub fn name(algorithm: gabion_engine::Algorithm) -> *const c_char {
     gabion_algorithm_name(algorithm as usize)
 }
 
-/// The sizes of an algorithm.
+/// Writes the sizes of an algorithm.
 ///
 /// # Safety
 /// `algorithm` is NULL or a text; `sizes` is NULL or a place for them.
@@ -105,7 +105,7 @@ pub unsafe extern "C" fn gabion_algorithm_sizes(
     })
 }
 
-/// The name of what runs an algorithm here.
+/// Writes the name of the backend that runs an algorithm.
 ///
 /// # Safety
 /// `algorithm` is NULL or a text; `text` is NULL or has `room` bytes.
@@ -124,7 +124,7 @@ pub unsafe extern "C" fn gabion_backend(
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
         let name = engine()?.backend_for(algorithm)?.name();
-        // At least one zero stays behind the name.
+        // At least one zero byte must follow the name.
         if name.len() >= text.len() {
             let needed = name.len() + 1;
             return Err(Failure::new(
@@ -141,18 +141,18 @@ pub unsafe extern "C" fn gabion_backend(
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuCounts {
-    /// Operations that ran there to their end.
+    /// Operations completed on a GPU.
     pub operations: u64,
-    /// The batches that they came in.
+    /// The batches of these operations.
     pub batches: u64,
-    /// Batches that no GPU took.
+    /// Batches that no GPU accepted.
     pub declined: u64,
-    /// Batches that were lost, which the processor did.
+    /// Batches that were lost, and run on the processor.
     pub lost: u64,
 }
 
 impl GpuCounts {
-    /// All of these together. Beyond 2^64 - 1 nothing is counted.
+    /// Adds counts, saturating at 2^64 - 1.
     fn sum(all: impl IntoIterator<Item = GpuCounts>) -> Self {
         all.into_iter().fold(GpuCounts::default(), |sum, one| GpuCounts {
             operations: sum.operations.saturating_add(one.operations),
@@ -163,7 +163,7 @@ impl GpuCounts {
     }
 }
 
-/// What GPUs did of an algorithm for this library.
+/// Writes the GPU usage of an algorithm.
 ///
 /// # Safety
 /// `algorithm` is NULL or a text; `counts` is NULL or a place for them.

@@ -1,4 +1,5 @@
-//! What every exported function crosses: panics stop, errors become codes and a text.
+//! The boundary of every exported function: panics are caught, and errors become codes with a
+//! message.
 
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,7 +32,7 @@ pub mod code {
     pub const STATE: Code = -12;
 }
 
-/// The text of each code; a code that is none has the last.
+/// The description of each code; an unknown code has the last one.
 static TEXTS: [&CStr; 14] = [
     c"ok",
     c"the lane was not run",
@@ -49,7 +50,7 @@ static TEXTS: [&CStr; 14] = [
     c"unknown status",
 ];
 
-/// Why a call failed: the code, and the sentence for `gabion_last_error`.
+/// The failure of a call: the code, and the message for `gabion_last_error`.
 #[derive(Debug)]
 pub struct Failure {
     pub code: Code,
@@ -90,7 +91,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// The code of a lane's verdict.
+/// Returns the code of a lane's status.
 pub fn of_lane(status: Status) -> Code {
     match status {
         Status::Ok => code::OK,
@@ -103,17 +104,18 @@ pub fn of_lane(status: Status) -> Code {
     }
 }
 
-/// The engine of this process, where there is memory for an operation.
+/// Returns the engine of this process, if there is memory for an operation.
 pub fn engine() -> Result<&'static Engine, Failure> {
     memory::check()?;
     Ok(Engine::global()?)
 }
 
-/// Runs the body of an exported function: its error, or its panic, becomes a code and a text. A
-/// cancellation of the thread waits until the call is over ([`CancellationGuard`]).
+/// Runs the body of an exported function, converting an error or a panic to a code and a message. A
+/// cancellation of the thread is delayed until the call returns ([`CancellationGuard`]).
 pub fn border(body: impl FnOnce() -> Result<(), Failure>) -> Code {
     let _held = CancellationGuard::hold();
-    // A body that panicked leaves no half-made state: handles are set at once, outputs by one copy.
+    // A panic leaves no partial state: handles are set in one step, and outputs written by one
+    // copy.
     let failure = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(())) => return code::OK,
         Ok(Err(failure)) => failure,
@@ -123,14 +125,14 @@ pub fn border(body: impl FnOnce() -> Result<(), Failure>) -> Code {
     failure.code
 }
 
-/// A text for a status; never NULL.
+/// Returns the description of a status; never NULL.
 #[unsafe(no_mangle)]
 pub extern "C" fn gabion_status_text(status: Code) -> *const c_char {
     let index = usize::try_from(-i64::from(status)).unwrap_or(usize::MAX);
     TEXTS[index.min(TEXTS.len() - 1)].as_ptr()
 }
 
-/// The text of the calling thread's last failure.
+/// Writes the message of the calling thread's last failure.
 ///
 /// # Safety
 /// `text` is NULL or has `room` bytes.
@@ -155,7 +157,7 @@ mod tests {
     use super::*;
     use std::ffi::c_int;
 
-    /// As by another thread that gives this one up, in the middle of a call that waits for something.
+    /// Simulates another thread that cancels this one during a blocking call.
     #[test]
     fn a_cancellation_waits_until_the_call_is_over() {
         unsafe extern "C" {
@@ -176,7 +178,7 @@ mod tests {
                 (answer, before)
             }
         };
-        // PTHREAD_CANCEL_ENABLE is 0: the thread is as it came.
+        // PTHREAD_CANCEL_ENABLE is 0: the cancellation state of the thread is unchanged.
         assert_eq!(std::thread::spawn(call).join().unwrap(), (code::OK, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! The part of gabion.h that the table of algorithms decides.
+//! Generates the part of gabion.h that depends on the table of algorithms.
 
 use std::fmt::Write as _;
 
@@ -6,12 +6,12 @@ use gabion_engine::ALGORITHMS;
 
 use crate::algorithms::Sizes;
 
-/// What stands before and after that part.
+/// The markers around the generated part.
 pub const BEGIN: &str = "/* sizes: begin */\n";
 /// See [`BEGIN`].
 pub const END: &str = "/* sizes: end */\n";
 
-/// The macros of every algorithm that this interface has: its name, then its sizes in bytes.
+/// Returns the macros of every algorithm of this interface: its name and its sizes in bytes.
 pub fn sizes() -> String {
     let mut text = String::new();
     for row in &ALGORITHMS {
@@ -20,7 +20,7 @@ pub fn sizes() -> String {
             continue;
         }
         let name = format!("GABION_{}", row.name.to_uppercase().replace(['-', '.'], "_"));
-        // Writing to a String does not fail.
+        // Writing to a `String` cannot fail.
         let _ = writeln!(text, "#define {name} \"{}\"", row.name);
         for (what, size) in [
             ("PUBLIC_KEY", sizes.public_key),
@@ -40,7 +40,7 @@ pub fn sizes() -> String {
     text
 }
 
-/// The header with that part as it has to be; `None` if the header has no place for it.
+/// Returns the header with the generated part updated; `None` if the markers are missing.
 pub fn renewed(header: &str) -> Option<String> {
     let (before, rest) = header.split_once(BEGIN)?;
     let (_, after) = rest.split_once(END)?;

@@ -1,5 +1,5 @@
-//! What C hands in, as Rust has it. Every pointer is checked for NULL, that it is aligned, and that
-//! nothing which a call fills overlaps anything else of it, before it is used.
+//! Converts arguments from C to Rust. Before use, every pointer is checked for NULL and alignment,
+//! and every output for overlaps with other arguments.
 
 use std::ffi::{CStr, c_char};
 
@@ -7,12 +7,12 @@ use gabion_engine::{Algorithm, UnknownAlgorithm};
 
 use crate::border::{Failure, code};
 
-/// A failure for a NULL where there must be something.
+/// Returns the failure for an unexpected NULL.
 fn missing(what: &str) -> Failure {
     Failure::new(code::ARGUMENT, format!("{what} is NULL"))
 }
 
-/// Refuses NULL, and what no `T` can lie at: a pointer that was computed wrongly, or to no `T`.
+/// Rejects NULL and misaligned pointers.
 fn check<T>(what: &str, pointer: *const T) -> Result<(), Failure> {
     if pointer.is_null() {
         return Err(missing(what));
@@ -23,25 +23,26 @@ fn check<T>(what: &str, pointer: *const T) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A failure for a length that does not fit.
+/// Returns the failure for a wrong length.
 pub fn wrong_length(what: &str, expected: usize, got: usize) -> Failure {
     Failure::new(code::LENGTH, format!("{what}: {got} bytes; expected {expected}"))
 }
 
-/// The length in bytes of `n` items, or a failure where no such array can exist.
+/// Returns the length of `n` items in bytes, or a failure if no such array can exist.
 pub fn total(what: &str, n: usize, each: usize) -> Result<usize, Failure> {
     n.checked_mul(each)
         .filter(|total| isize::try_from(*total).is_ok())
         .ok_or_else(|| Failure::new(code::LENGTH, format!("{what}: {n} lanes are too many")))
 }
 
-/// Refuses a batch of which there can be no array of handles, before any of its arrays is blanked:
-/// that of the status codes is half as long, and would be written over its end.
+/// Rejects a batch that is too large for an array of handles, before its arrays are cleared. The
+/// array of status codes is half as large: its length could be valid, and clearing it would write
+/// past its end.
 pub fn lanes(n: usize) -> Result<(), Failure> {
     total("a batch", n, size_of::<*const ()>()).map(drop)
 }
 
-/// The array of `len` items at `data`; NULL stands for an empty one.
+/// Returns the array of `len` items at `data`; NULL stands for an empty array.
 ///
 /// # Safety
 /// `data` is NULL or points to `len` items that nothing changes during the call.
@@ -55,7 +56,7 @@ pub unsafe fn slice<'a, T>(what: &str, data: *const T, len: usize) -> Result<&'a
     Ok(unsafe { std::slice::from_raw_parts(data, len) })
 }
 
-/// Where something of a call lies.
+/// The memory region of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Region {
     what: &'static str,
@@ -64,14 +65,14 @@ pub struct Region {
 }
 
 impl Region {
-    /// The `len` items at `data`; NULL stands for none. So does a length that no array can have: nothing lies
-    /// there, and [`total`] refuses it as a length.
+    /// Returns the region of `len` items at `data`; NULL is an empty region. A length too large for
+    /// any array is an empty region, too; [`total`] rejects it as a length.
     pub fn new<T>(what: &'static str, data: *const T, len: usize) -> Region {
         let bytes = if data.is_null() { 0 } else { total(what, len, size_of::<T>()).unwrap_or(0) };
         Region { what, start: data.addr(), bytes }
     }
 
-    /// A text with its NUL.
+    /// Returns the region of a NUL-terminated string.
     ///
     /// # Safety
     /// `text` is NULL or ends with a NUL.
@@ -89,14 +90,15 @@ impl Region {
     }
 }
 
-/// The output regions of a call, each with the first region that it overlaps, if any. A function notes here
-/// all that it fills and reads before it writes anything: a buffer that is blanked may be its own message.
+/// The output regions of a call, each with the first region that it overlaps, if any. A function
+/// registers all its outputs and inputs here before it writes anything, because clearing an output
+/// may otherwise destroy an input.
 pub struct OutputRegions<const N: usize> {
     regions: [(Region, Option<&'static str>); N],
 }
 
 impl<const N: usize> OutputRegions<N> {
-    /// All that a call fills, compared with each other.
+    /// Compares all outputs of a call with each other.
     pub fn new(regions: [Region; N]) -> Self {
         let clash = |at: usize| {
             let others = regions.iter().enumerate().filter(|(other, _)| *other != at);
@@ -106,7 +108,7 @@ impl<const N: usize> OutputRegions<N> {
         OutputRegions { regions: std::array::from_fn(with) }
     }
 
-    /// Compares all of it with something that the call reads.
+    /// Compares the outputs with an input.
     pub fn read(&mut self, input: Region) {
         for (region, clash) in &mut self.regions {
             if clash.is_none() && region.overlaps(&input) {
@@ -115,13 +117,13 @@ impl<const N: usize> OutputRegions<N> {
         }
     }
 
-    /// The same with what was read besides.
+    /// Compares the outputs with further inputs.
     pub fn and(mut self, inputs: impl IntoIterator<Item = Region>) -> Self {
         inputs.into_iter().for_each(|input| self.read(input));
         self
     }
 
-    /// Refuses the `len` items at `data`, which the call fills, where they overlap anything.
+    /// Fails if the output of `len` items at `data` overlaps another region.
     pub fn check<T>(&self, data: *const T, len: usize) -> Result<(), Failure> {
         let asked = Region::new("", data, len);
         let same = |region: &Region| (region.start, region.bytes) == (asked.start, asked.bytes);
@@ -135,12 +137,12 @@ impl<const N: usize> OutputRegions<N> {
         }
     }
 
-    /// The array of `len` items at `data`, to be filled, each `blank` until then; NULL stands for an
-    /// empty one. A function asks for all of its outputs before it refuses anything, so that none of
-    /// them holds what was there before, but for one that overlaps something: it is left alone.
+    /// Returns the output array of `len` items at `data`, each set to `blank`; NULL stands for an
+    /// empty array. A function requests all of its outputs before it can fail, so that none of them
+    /// keeps its old content. An output that overlaps another region is left unchanged.
     ///
     /// # Safety
-    /// `data` is NULL or points to `len` items that nobody else uses during the call.
+    /// `data` is NULL or points to `len` items that no other code uses during the call.
     pub unsafe fn output<'a, T: Copy>(
         &self,
         what: &str,
@@ -162,7 +164,7 @@ impl<const N: usize> OutputRegions<N> {
     }
 }
 
-/// What `pointer` points to.
+/// Returns a reference to the value that `pointer` points to.
 ///
 /// # Safety
 /// `pointer` is NULL or points to a value that nothing changes during the call.
@@ -172,7 +174,7 @@ pub unsafe fn reference<'a, T>(what: &str, pointer: *const T) -> Result<&'a T, F
     Ok(unsafe { &*pointer })
 }
 
-/// The place that `pointer` points to.
+/// Returns a mutable reference to the value that `pointer` points to.
 ///
 /// # Safety
 /// `pointer` is NULL or points to a place that nothing else uses during the call.
@@ -182,7 +184,7 @@ pub unsafe fn place<'a, T>(what: &str, pointer: *mut T) -> Result<&'a mut T, Fai
     Ok(unsafe { &mut *pointer })
 }
 
-/// A text, of whatever bytes: a path or a passphrase, which are the system's and the user's.
+/// Returns the bytes of a string: a path or a passphrase, which may not be UTF-8.
 ///
 /// # Safety
 /// `text` is NULL or ends with a NUL and does not change during the call.
@@ -194,7 +196,7 @@ pub unsafe fn bytes_of_text<'a>(what: &str, text: *const c_char) -> Result<&'a [
     Ok(unsafe { CStr::from_ptr(text) }.to_bytes())
 }
 
-/// A text in UTF-8.
+/// Returns a UTF-8 string.
 ///
 /// # Safety
 /// As [`bytes_of_text`].
@@ -204,7 +206,7 @@ pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Failu
     str::from_utf8(bytes).map_err(|_| Failure::new(code::ARGUMENT, format!("{what} is not UTF-8")))
 }
 
-/// The algorithm of a name.
+/// Returns the algorithm with a name.
 ///
 /// # Safety
 /// As [`text`].
@@ -218,8 +220,8 @@ pub unsafe fn algorithm(name: *const c_char) -> Result<Algorithm, Failure> {
     })
 }
 
-/// Writes the bytes that `made` gives of what lies at `from` to the caller's buffer and their length to
-/// `*len`, which held the room; with a NULL buffer only the length.
+/// Writes the bytes that `made` returns for the object at `from` to the caller's buffer, and their
+/// length to `*len`, which contains the buffer size. If the buffer is NULL, writes only the length.
 ///
 /// # Safety
 /// `len` is NULL or a place for a length; `out` is NULL or has `*len` bytes.
@@ -274,7 +276,7 @@ mod tests {
         }
     }
 
-    /// Two outputs that overlap are both left alone, a third is blanked.
+    /// Two overlapping outputs are left unchanged; a third one is cleared.
     #[test]
     fn an_output_that_overlaps_is_refused_and_the_others_are_blank() {
         let mut bytes = [7u8; 12];
@@ -283,7 +285,7 @@ mod tests {
         let near = data.wrapping_add(3);
         let regions = [(data, 4), (near, 4), (far, 4)].map(|(at, len)| Region::new("out", at, len));
         let filled = OutputRegions::new(regions);
-        // SAFETY: all three lie in `bytes`, which nobody else uses.
+        // SAFETY: all three lie in `bytes`, which no other code uses.
         let refused = unsafe {
             [(data, 4), (near, 4), (far, 4)]
                 .map(|(at, len)| filled.output("out", at, len, 0).is_err())

@@ -1,4 +1,4 @@
-//! Key encapsulation, one and many.
+//! Key encapsulation, single and in batches.
 
 use gabion_engine::{Engine, KemPublicKey, OsEntropy, Randomness, SharedSecret, Status, memory};
 
@@ -6,7 +6,7 @@ use crate::border::{Code, Failure, border, engine, of_lane};
 use crate::input::{self, OutputRegions, Region, wrong_length};
 use crate::keys::{PrivateKey, PublicKey, decaps_key, encaps_key};
 
-/// The ciphertexts and secrets of `n` lanes: each length of the caller's beside the one that fits.
+/// Checks that the lengths of the ciphertexts and secrets fit `n` lanes.
 fn check(
     info: &gabion_engine::AlgorithmInfo,
     n: usize,
@@ -25,10 +25,10 @@ fn check(
     Ok(())
 }
 
-/// One encapsulation, which `make` does with what lies at `randomness`.
+/// Encapsulates with `make`, which may use the randomness in the region `randomness`.
 ///
 /// # Safety
-/// `key` is NULL or a handle; each buffer has the length beside it.
+/// `key` is NULL or a handle; each buffer has the length that follows it.
 unsafe fn encaps(
     key: *const PublicKey,
     randomness: Region,
@@ -65,7 +65,7 @@ unsafe fn encaps(
 /// Encapsulates to a key.
 ///
 /// # Safety
-/// `key` is NULL or a handle; each buffer has the length beside it.
+/// `key` is NULL or a handle; each buffer has the length that follows it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_encaps(
     key: *const PublicKey,
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn gabion_encaps(
 /// Encapsulates to a key with the caller's randomness.
 ///
 /// # Safety
-/// `key` is NULL or a handle; each buffer has the length beside it.
+/// `key` is NULL or a handle; each buffer has the length that follows it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_encaps_with_randomness(
     key: *const PublicKey,
@@ -107,10 +107,10 @@ pub unsafe extern "C" fn gabion_encaps_with_randomness(
     }
 }
 
-/// The secret of a ciphertext.
+/// Decapsulates a ciphertext.
 ///
 /// # Safety
-/// `key` is NULL or a handle; each buffer has the length beside it.
+/// `key` is NULL or a handle; each buffer has the length that follows it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_decaps(
     key: *const PrivateKey,
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn gabion_decaps(
 /// Encapsulates to many keys.
 ///
 /// # Safety
-/// `keys` has `n` handles, `status` room for `n` codes; each buffer has the length beside it.
+/// `keys` has `n` handles, `status` room for `n` codes; each buffer has the length that follows it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_encaps_many(
     keys: *const *const PublicKey,
@@ -184,10 +184,10 @@ pub unsafe extern "C" fn gabion_encaps_many(
     })
 }
 
-/// Opens many ciphertexts.
+/// Decapsulates many ciphertexts.
 ///
 /// # Safety
-/// `keys` has `n` handles, `status` room for `n` codes; each buffer has the length beside it.
+/// `keys` has `n` handles, `status` room for `n` codes; each buffer has the length that follows it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_decaps_many(
     keys: *const *const PrivateKey,
@@ -229,7 +229,7 @@ pub unsafe extern "C" fn gabion_decaps_many(
     })
 }
 
-/// The keys of a batch.
+/// Returns the keys of a batch.
 ///
 /// # Safety
 /// `keys` is NULL or has `n` pointers, each NULL or a handle.
@@ -240,8 +240,8 @@ pub unsafe fn handles<'a, T>(keys: *const *const T, n: usize) -> Result<Vec<&'a 
     keys.iter().map(|&key| unsafe { input::reference("a lane's key", key) }).collect()
 }
 
-/// Compares what a call fills with the keys of a batch, and with the array of their handles. One that
-/// can't be read is refused later, by [`handles`].
+/// Registers the keys of a batch, and the array of their handles, as inputs. Unreadable arrays are
+/// rejected later, by [`handles`].
 ///
 /// # Safety
 /// `keys` is NULL or has `n` pointers.
@@ -256,7 +256,7 @@ pub unsafe fn read_handles<T, const N: usize>(
     keys.iter().for_each(|&key| filled.read(Region::new("a lane's key", key, 1)));
 }
 
-/// Gives the lanes' verdicts to the caller.
+/// Writes the statuses of the lanes.
 pub fn write_verdicts(status: &mut [Code], verdicts: &[Status]) {
     for (status, verdict) in status.iter_mut().zip(verdicts) {
         *status = of_lane(*verdict);

@@ -1,4 +1,4 @@
-//! Handles of keys.
+//! Key handles.
 
 use std::ffi::c_char;
 use std::ptr::{null, null_mut};
@@ -15,7 +15,7 @@ use crate::input::{self, OutputRegions, Region};
 /// `gabion_private_key` and `gabion_public_key`.
 pub use gabion_engine::keys::{PrivateKey, PublicKey};
 
-/// The key to decapsulate with.
+/// Returns the decapsulation key in a handle.
 pub(crate) fn decaps_key(key: &PrivateKey) -> Result<&KemPrivateKey, Failure> {
     match key {
         PrivateKey::Kem(key) => Ok(key),
@@ -25,7 +25,7 @@ pub(crate) fn decaps_key(key: &PrivateKey) -> Result<&KemPrivateKey, Failure> {
     }
 }
 
-/// The key to sign with.
+/// Returns the signing key in a handle.
 pub(crate) fn signing_key(key: &PrivateKey) -> Result<&SigningKey, Failure> {
     match key {
         PrivateKey::Signature(key) => Ok(key),
@@ -33,7 +33,7 @@ pub(crate) fn signing_key(key: &PrivateKey) -> Result<&SigningKey, Failure> {
     }
 }
 
-/// The key to encapsulate to.
+/// Returns the encapsulation key in a handle.
 pub(crate) fn encaps_key(key: &PublicKey) -> Result<&KemPublicKey, Failure> {
     match key {
         PublicKey::Kem(key) => Ok(key),
@@ -43,7 +43,7 @@ pub(crate) fn encaps_key(key: &PublicKey) -> Result<&KemPublicKey, Failure> {
     }
 }
 
-/// The key to verify with.
+/// Returns the verification key in a handle.
 pub(crate) fn verify_key(key: &PublicKey) -> Result<&VerifyKey, Failure> {
     match key {
         PublicKey::Signature(key) => Ok(key),
@@ -51,12 +51,12 @@ pub(crate) fn verify_key(key: &PublicKey) -> Result<&VerifyKey, Failure> {
     }
 }
 
-/// The failure of an algorithm that does not do what was asked.
+/// Returns the failure for an algorithm that does not support an operation.
 pub fn not_of(algorithm: Algorithm, operation: &str) -> Failure {
     Failure::new(code::ALGORITHM, format!("{algorithm} can't {operation}"))
 }
 
-/// The engine, for keys of an algorithm of this interface.
+/// Returns the engine, if this interface supports keys of the algorithm.
 fn engine_for(algorithm: Algorithm) -> Result<&'static Engine, Failure> {
     match algorithm.info().kind {
         Kind::Kem | Kind::Signature => engine(),
@@ -66,12 +66,12 @@ fn engine_for(algorithm: Algorithm) -> Result<&'static Engine, Failure> {
     }
 }
 
-/// The private key of an algorithm in the forms that came.
+/// Imports a private key from one or more of its forms.
 fn import(algorithm: Algorithm, forms: Forms<'_>) -> Result<PrivateKey, Failure> {
     Ok(PrivateKey::import(engine_for(algorithm)?, algorithm, &forms)?)
 }
 
-/// Makes a handle at `out`, which is NULL until there is one, of what lies at `inputs`.
+/// Creates a handle at `out`, which is NULL until then, from the objects in `inputs`.
 ///
 /// # Safety
 /// `out` is NULL or a place for a pointer.
@@ -89,12 +89,13 @@ unsafe fn make<T>(
     })
 }
 
-/// A key's handle, which [`free`] takes back.
+/// Boxes a key as a handle, which [`free`] takes back.
 fn handle<T>(key: T) -> *mut T {
     Box::into_raw(Box::new(key))
 }
 
-/// The places of `n` handles, each NULL until it is made, and of their codes; both apart from `inputs`.
+/// Returns the arrays for `n` handles (NULL until they are created) and their codes; neither may
+/// overlap `inputs`.
 ///
 /// # Safety
 /// `keys` is NULL or has `n` places for pointers, `status` is NULL or has room for `n` codes.
@@ -117,7 +118,7 @@ unsafe fn places<'a, T>(
     Ok((keys?, status?))
 }
 
-/// Makes a fresh key pair.
+/// Generates a key pair.
 ///
 /// # Safety
 /// `algorithm` is NULL or a text; `key` is NULL or a place for a pointer.
@@ -135,7 +136,7 @@ pub unsafe extern "C" fn gabion_private_key_generate(
     unsafe { make(key, [Region::text("algorithm", algorithm)], body) }
 }
 
-/// Makes many fresh key pairs.
+/// Generates many key pairs.
 ///
 /// # Safety
 /// `algorithm` is NULL or a text; `keys` has `n` places for pointers, `status` room for `n` codes.
@@ -152,10 +153,10 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
             unsafe { places(n, keys, status, [Region::text("algorithm", algorithm)]) }?;
         // SAFETY: the caller's condition.
         let algorithm = unsafe { input::algorithm(algorithm) }?;
-        // No seed is longer than the key that is made of it.
+        // No seed is longer than the expanded private key.
         input::total("keys", n, algorithm.info().private_key.max())?;
         let made = PrivateKey::generate_many(engine_for(algorithm)?, algorithm, n, &OsEntropy)?;
-        // The engine makes all of them or none. Nothing fails from here on, so none is lost.
+        // The engine creates all keys or none. Nothing can fail from here on, so no key is leaked.
         for ((place, status), key) in keys.iter_mut().zip(status).zip(made) {
             *place = handle(key);
             *status = of_lane(Status::Ok);
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
     })
 }
 
-/// The key pair of a seed.
+/// Derives the key pair of a seed.
 ///
 /// # Safety
 /// `algorithm` is NULL or a text; `seed` has `seed_len` bytes; `key` is NULL or a place for a pointer.
@@ -277,7 +278,7 @@ pub unsafe extern "C" fn gabion_public_key_import_many(
     })
 }
 
-/// The public key that belongs to a private key.
+/// Returns the public key of a private key.
 ///
 /// # Safety
 /// `key` is NULL or a handle; `out` is NULL or a place for a pointer.
@@ -314,7 +315,7 @@ pub unsafe extern "C" fn gabion_private_key_export(
     })
 }
 
-/// Writes the seed of a private key, where it is known.
+/// Writes the seed of a private key, if it is known.
 ///
 /// # Safety
 /// `key` is NULL or a handle; `len` is NULL or a place; `seed` is NULL or has `*len` bytes.
@@ -357,7 +358,7 @@ pub unsafe extern "C" fn gabion_public_key_export(
     })
 }
 
-/// The name of a private key's algorithm; NULL for NULL.
+/// Returns the name of a private key's algorithm; NULL for NULL.
 ///
 /// # Safety
 /// `key` is NULL or a handle.
@@ -367,7 +368,7 @@ pub unsafe extern "C" fn gabion_private_key_algorithm(key: *const PrivateKey) ->
     unsafe { key.as_ref() }.map_or(null(), |key| name(key.algorithm()))
 }
 
-/// The name of a public key's algorithm; NULL for NULL.
+/// Returns the name of a public key's algorithm; NULL for NULL.
 ///
 /// # Safety
 /// `key` is NULL or a handle.

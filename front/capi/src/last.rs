@@ -1,31 +1,31 @@
-//! The text of each thread's last failure.
+//! The message of each thread's last failure.
 //!
-//! Kept by a key of POSIX threads and not by `thread_local!`: that would be gone while other
-//! destructors of a thread run, and its first use in a library that was loaded by dlopen ends the
-//! process where there is no memory. Here, a text that finds no memory is lost, and nothing else.
+//! The message is stored under a POSIX thread key and not in a `thread_local!`, which would be
+//! destroyed before other destructors of the thread run, and whose first use in a library loaded by
+//! dlopen ends the process if memory is exhausted. Here, only the message is lost then.
 
 use std::ffi::c_void;
 use std::mem::size_of;
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// The key plus one; zero before it is made.
+/// The thread key plus one; zero until it is created.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Sets the calling thread's text, or leaves none where there is no memory for it.
+/// Sets the message of the calling thread, or clears it if there is no memory.
 pub fn set(text: &str) {
     let Some(key) = key() else { return };
     // SAFETY: the key is never deleted; its value is null or a block of `copy`, of this thread alone.
     unsafe {
         let old = libc::pthread_getspecific(key);
         let new = copy(text);
-        // In a thread that is ending, the system frees it with the next round of destructors.
+        // In a thread that is ending, the next round of destructors frees it.
         let kept = libc::pthread_setspecific(key, new) == 0;
         libc::free(if kept { old } else { new });
     }
 }
 
-/// Calls `with` with the calling thread's text; the empty one where there is none.
+/// Calls `with` with the message of the calling thread, or an empty one.
 pub fn with<R>(with: impl FnOnce(&[u8]) -> R) -> R {
     let made = KEY.load(Ordering::Acquire);
     if made == 0 {
@@ -43,7 +43,7 @@ pub fn with<R>(with: impl FnOnce(&[u8]) -> R) -> R {
     }
 }
 
-/// A block with a text's length and bytes; null where there is no memory.
+/// Allocates a block with the length and bytes of a message; null without memory.
 fn copy(text: &str) -> *mut c_void {
     // SAFETY: the block has room for the length and the bytes, and malloc aligns it for any number.
     unsafe {
@@ -57,7 +57,7 @@ fn copy(text: &str) -> *mut c_void {
     }
 }
 
-/// The key, made at its first use; none where the process has no more of them.
+/// Returns the thread key, creating it on first use. `None` if the process has no free keys.
 fn key() -> Option<libc::pthread_key_t> {
     let made = KEY.load(Ordering::Acquire);
     if made != 0 {
@@ -71,7 +71,7 @@ fn key() -> Option<libc::pthread_key_t> {
     match KEY.compare_exchange(0, key + 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => Some(key),
         Err(other) => {
-            // SAFETY: another thread was first; nobody has seen this one.
+            // SAFETY: another thread was first; no other code has seen this key.
             unsafe { libc::pthread_key_delete(key) };
             Some(other - 1)
         }

@@ -7,8 +7,8 @@
 //!                  +--> input: pointers and lengths become slices, here and nowhere else
 //! ```
 //!
-//! Nothing of the engine's types shows; a handle is a boxed key that never changes. `unsafe` is
-//! confined to what C hands in and to the exported functions themselves.
+//! Types of the engine are not exposed: a handle is a boxed key that never changes. `unsafe` is
+//! confined to arguments from C and the exported functions themselves.
 
 mod algorithms;
 mod border;
