@@ -1,22 +1,23 @@
-//! The engine's errors as those of rustls, which chooses the alert by them.
+//! Converts the engine's errors to those of rustls, which determine the alert.
 
 use std::sync::Arc;
 
 use gabion_engine::{Engine, Error, InputError, Status};
 use rustls::{OtherError, PeerMisbehaved};
 
-/// The engine, or why there is none.
+/// Returns the engine, or the error of its start.
 pub(crate) fn engine() -> Result<&'static Engine, rustls::Error> {
     Engine::global().map_err(own_error)
 }
 
-/// Converts an error that the peer did not cause: no memory, no randomness, no healthy backend, an own key.
+/// Converts an error that the peer did not cause: no memory, no randomness, no healthy backend, or
+/// a local key.
 pub(crate) fn own_error(error: Error) -> rustls::Error {
     rustls::Error::Other(OtherError(Arc::new(error)))
 }
 
-/// Converts the error of an exchange with a peer's key share. rustls sends `illegal_parameter` for every error of an exchange; whether
-/// the peer is to blame is what its caller reads.
+/// Converts the error of an exchange with a peer's key share. rustls sends `illegal_parameter` for
+/// every such error; the result tells the caller whether the peer caused it.
 pub(crate) fn share_error(error: Error) -> rustls::Error {
     match error {
         Error::Input(InputError::Length { .. } | InputError::PublicKey { .. })

@@ -1,4 +1,4 @@
-//! Key exchange: the groups of TLS over the engine's KEMs and curves.
+//! Key exchange: the TLS groups, implemented with the engine's KEMs and curves.
 //!
 //! ```text
 //!   client   start --------------> key pair --pub_key--> ClientHello
@@ -6,8 +6,8 @@
 //!   server   start_and_complete(ClientHello's share) --> share and secret  encapsulates, or derives
 //! ```
 //!
-//! A client whose first group is a hybrid sends the share of its curve besides, where that group is listed
-//! too, so that a peer without ML-KEM needs no second flight.
+//! A client whose first group is a hybrid also sends a share of its curve, if that group is listed
+//! too. A peer without ML-KEM then needs no second round trip.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ use rustls::{Error, NamedGroup, ProtocolVersion};
 
 use crate::error::{engine, own_error, share_error};
 
-/// ML-KEM-768 and X25519 (RFC 10024): what a client sends first.
+/// X25519 and ML-KEM-768 (RFC 10024), the first choice of clients.
 pub static X25519MLKEM768: &dyn SupportedKxGroup = &Kem::of(Algorithm::X25519MlKem768);
 /// ECDH on P-256 and ML-KEM-768 (RFC 10024).
 pub static SECP256R1MLKEM768: &dyn SupportedKxGroup = &Kem::of(Algorithm::SecP256r1MlKem768);
@@ -30,7 +30,7 @@ pub static SECP384R1MLKEM1024: &dyn SupportedKxGroup = &Kem::of(Algorithm::SecP3
 pub static MLKEM512: &dyn SupportedKxGroup = &Kem::of(Algorithm::MlKem512);
 /// ML-KEM-768 alone.
 pub static MLKEM768: &dyn SupportedKxGroup = &Kem::of(Algorithm::MlKem768);
-/// ML-KEM-1024 alone, which CNSA 2.0 asks for.
+/// ML-KEM-1024 alone, as CNSA 2.0 requires.
 pub static MLKEM1024: &dyn SupportedKxGroup = &Kem::of(Algorithm::MlKem1024);
 /// X25519, which a quantum computer breaks.
 pub static X25519: &dyn SupportedKxGroup = &Curve(Algorithm::X25519);
@@ -39,8 +39,8 @@ pub static SECP256R1: &dyn SupportedKxGroup = &Curve(Algorithm::EcdhP256);
 /// ECDH on P-384, which a quantum computer breaks.
 pub static SECP384R1: &dyn SupportedKxGroup = &Curve(Algorithm::EcdhP384);
 
-/// The groups of [`provider`](crate::provider), the first one preferred: hybrids, ML-KEM alone, and curves for
-/// peers that have nothing else.
+/// The groups of [`provider`](crate::provider) in order of preference: hybrids, ML-KEM alone, and
+/// curves for peers that support nothing else.
 pub static DEFAULT: &[&dyn SupportedKxGroup] = &[
     X25519MLKEM768,
     SECP256R1MLKEM768,
@@ -53,8 +53,8 @@ pub static DEFAULT: &[&dyn SupportedKxGroup] = &[
     SECP384R1,
 ];
 
-/// Those of [`DEFAULT`] that no quantum computer breaks, for programs that agree on nothing else: peers that have
-/// curves alone are refused, and so is TLS 1.2.
+/// The groups in [`DEFAULT`] that resist quantum computers, for programs that accept no others.
+/// Peers that support only curves are rejected, and so is TLS 1.2.
 ///
 /// # Examples
 /// ```
@@ -64,7 +64,7 @@ pub static DEFAULT: &[&dyn SupportedKxGroup] = &[
 pub static POST_QUANTUM: &[&dyn SupportedKxGroup] =
     &[X25519MLKEM768, SECP256R1MLKEM768, SECP384R1MLKEM1024, MLKEM768, MLKEM1024, MLKEM512];
 
-/// The groups that have to be asked for by name: those of drafts and of private agreements, and P-521.
+/// Groups that must be selected by name: those of drafts and private agreements, and P-521.
 static OTHERS: &[&dyn SupportedKxGroup] = &[
     &Kem::of(Algorithm::SecP256r1MlKem512),
     &Kem { algorithm: Algorithm::SecP256r1MlKem512, is_before: true },
@@ -74,8 +74,8 @@ static OTHERS: &[&dyn SupportedKxGroup] = &[
     &Curve(Algorithm::EcdhP521),
 ];
 
-/// A group by the name that TLS has for it, in any case: one of [`DEFAULT`], P-521, or one of a draft or of a
-/// private agreement. None where there is no such group.
+/// Returns the group with a TLS name, ignoring case: one of [`DEFAULT`], P-521, or one of a draft
+/// or private agreement. Returns `None` if the name is unknown.
 ///
 /// # Examples
 /// ```
@@ -97,11 +97,11 @@ pub fn by_name(name: &str) -> Option<&'static dyn SupportedKxGroup> {
         .copied()
 }
 
-/// A KEM as a group, by itself or beside a curve.
+/// A KEM as a group, alone or combined with a curve.
 #[derive(Debug)]
 struct Kem {
     algorithm: Algorithm,
-    /// Whether it goes by the number that its users agreed on before the registry had one.
+    /// Whether the group uses its codepoint from before the registration.
     is_before: bool,
 }
 
@@ -115,7 +115,7 @@ impl Kem {
     }
 }
 
-/// The group of a codepoint; the tests hold that each of ours has one.
+/// Returns the group of a codepoint. Tests ensure that each group has one.
 fn named(codepoint: Option<Codepoint>) -> NamedGroup {
     NamedGroup::from(codepoint.map_or(0, |point| point.number))
 }
@@ -181,7 +181,8 @@ impl ActiveKeyExchange for KeyPair {
         Some((named(part.algorithm.info().tls), &self.key.public_bytes()[part.public]))
     }
 
-    /// A server that knows only the curve: ML-KEM's half is dropped, and the curve's is a key by itself.
+    /// Called if the server knows only the curve: the ML-KEM half is dropped, and the curve's half
+    /// is used alone.
     fn complete_hybrid_component(self: Box<Self>, share: &[u8]) -> Result<SharedSecret, Error> {
         let Some(part) = Part::of(self.key.algorithm()) else {
             return Err(Error::General("a group without a curve was asked for its curve".into()));
@@ -204,7 +205,7 @@ impl ActiveKeyExchange for KeyPair {
     }
 }
 
-/// The part of a hybrid that is on a curve, and where its keys stand in the hybrid's.
+/// The curve component of a hybrid, and the position of its keys in those of the hybrid.
 struct Part {
     algorithm: Algorithm,
     public: Range<usize>,
@@ -262,7 +263,7 @@ mod tests {
     use super::*;
     use rustls::crypto::KeyExchangeAlgorithm;
 
-    /// Every group of the table is in one of the lists, once, and a name finds it.
+    /// Every group of the table is in exactly one of the lists, and can be found by name.
     #[test]
     fn the_lists_are_the_table() {
         let of_table: Vec<Codepoint> = ALGORITHMS
@@ -289,11 +290,11 @@ mod tests {
         });
         let names = |group: &&dyn SupportedKxGroup| group.name();
         assert!(kems.map(names).eq(POST_QUANTUM.iter().map(names)));
-        // A signature's scheme is no group, whatever its number.
+        // A signature scheme is not a group, whatever its number.
         assert!(by_name("mldsa65").is_none());
     }
 
-    /// Both sides of every group agree, and the curve of a hybrid is one that the other side takes alone.
+    /// Both sides of every group agree, and the other side accepts the curve of a hybrid alone.
     #[test]
     fn key_exchange_agrees_in_every_group() {
         for group in DEFAULT.iter().chain(OTHERS) {

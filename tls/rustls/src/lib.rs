@@ -6,16 +6,17 @@
 //!          --SignatureVerificationAlgorithm---> verification--+    (keys expanded once, OsEntropy)
 //!          --SecureRandom---------------------> this file   --+
 //!          --cipher suites, HKDF, RSA, P-521--> aws-lc-rs, as rustls has them
-//! ```
+//!          --cipher suites, HKDF, RSA, P-521--> aws-lc-rs, as in rustls
 //!
-//! - Handshakes agree on X25519MLKEM768 if both sides can; every group of TLS that the engine has is in
-//!   [`groups`].
-//! - Certificates may have keys of ML-DSA, Ed25519, ECDSA or RSA. A private key is read in every form of
-//!   Gabion's key files, is expanded once and stays so. One that is kept elsewhere is a
+//! - Handshakes use X25519MLKEM768 if both sides support it; [`groups`] has all TLS groups of the
+//!   engine.
+//! - Certificates may have ML-DSA, Ed25519, ECDSA or RSA keys. A private key is read in every form
+//!   of Gabion's key files and expanded once. A key that is stored elsewhere is a
 //!   [`RemoteKey`](signing::RemoteKey).
-//! - Names and chains are webpki's business.
-//! - No thread is started. What is global is rustls's own default, once [`install_default`] was called, and
-//!   the bounded cache of peers' public keys (see [`verification`]).
+//! - webpki verifies names and chains.
+//! - No threads are started. The only global state is rustls's default provider, once
+//!   [`install_default`] was called, and the bounded cache of peers' public keys (see
+//!   [`verification`]).
 //!
 //! # Examples
 //! ```
@@ -32,7 +33,7 @@
 
 #![forbid(unsafe_code)]
 
-/// Compiles the example of the crate's page.
+/// Compiles the example in the crate's README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
@@ -60,7 +61,7 @@ use gabion_engine::{Entropy, OsEntropy};
 pub use rustls::crypto::aws_lc_rs::Ticketer;
 use rustls::crypto::{CryptoProvider, GetRandomFailed, SecureRandom, aws_lc_rs};
 
-/// The provider: the engine's groups and signatures, and the cipher suites of aws-lc-rs.
+/// Returns the provider: the engine's groups and signatures, and the cipher suites of aws-lc-rs.
 ///
 /// # Examples
 /// ```
@@ -86,15 +87,15 @@ pub fn provider() -> CryptoProvider {
     }
 }
 
-/// Makes it the provider of every configuration of this process that names none.
+/// Makes this provider the default of all configurations of this process that do not name one.
 ///
 /// # Errors
-/// The provider that was installed before, which stays.
+/// The provider that was installed before, which remains the default.
 pub fn install_default() -> Result<(), Arc<CryptoProvider>> {
     provider().install_default()
 }
 
-/// What rustls draws by itself: the randoms of hellos, identifiers of sessions.
+/// The random generator that rustls uses for hello randoms and session identifiers.
 #[derive(Debug)]
 struct Random;
 

@@ -1,9 +1,9 @@
-//! Which scheme of TLS a key signs with.
+//! The TLS signature schemes of keys.
 
 use gabion_engine::Algorithm;
 use rustls::{SignatureAlgorithm, SignatureScheme};
 
-/// The algorithms that this crate signs with, each with its scheme.
+/// The algorithms that this crate signs with, and their schemes.
 pub(crate) const OURS: [(Algorithm, SignatureScheme); 6] = [
     (Algorithm::MlDsa44, SignatureScheme::ML_DSA_44),
     (Algorithm::MlDsa65, SignatureScheme::ML_DSA_65),
@@ -13,12 +13,13 @@ pub(crate) const OURS: [(Algorithm, SignatureScheme); 6] = [
     (Algorithm::EcdsaP384, SignatureScheme::ECDSA_NISTP384_SHA384),
 ];
 
-/// The scheme of an algorithm that this crate signs with.
+/// Returns the scheme of an algorithm that this crate signs with.
 pub(crate) fn scheme_of(algorithm: Algorithm) -> Option<SignatureScheme> {
     OURS.iter().find(|(ours, _)| *ours == algorithm).map(|(_, scheme)| *scheme)
 }
 
-/// What TLS 1.2 chooses its cipher suite by. It has no number for ML-DSA, which no suite of it goes with.
+/// Returns the signature algorithm by which TLS 1.2 chooses its cipher suite. ML-DSA has none,
+/// because no cipher suite supports it.
 pub(crate) fn algorithm_of(scheme: SignatureScheme) -> SignatureAlgorithm {
     match scheme {
         SignatureScheme::ED25519 => SignatureAlgorithm::ED25519,

@@ -6,8 +6,8 @@
 //!   RemoteKey --------------------------------------------> RemoteSigningKey   asked once a handshake
 //! ```
 //!
-//! A key signs with the one scheme that belongs to it; one of RSA with six. A server with several certificates
-//! has [`FirstUsable`].
+//! A key signs with exactly one scheme, an RSA key with six. For servers with several certificates,
+//! see [`FirstUsable`].
 
 mod first_usable;
 mod remote;
@@ -30,23 +30,24 @@ use crate::schemes::{algorithm_of, scheme_of};
 pub use first_usable::FirstUsable;
 pub use remote::{RemoteKey, remote_key};
 
-/// Reads a private key: PKCS#8 in every form that Gabion's key files have (of ML-DSA: seed, expanded key, both,
-/// and what OpenSSL reads besides), SEC 1 and PKCS#1. An encrypted file is its caller's to decrypt.
+/// Reads a private key: PKCS#8 in every form of Gabion's key files (for ML-DSA: seed, expanded key,
+/// both, and the other forms that OpenSSL reads), SEC 1 and PKCS#1. The caller must decrypt an
+/// encrypted file first.
 ///
 /// # Errors
-/// [`Error::General`] for a file that holds no key which signs handshakes, or parts that do not belong together.
+/// [`Error::General`] if the file holds no key that can sign handshakes, or its parts do not match.
 pub fn signing_key(der: &PrivateKeyDer<'_>) -> Result<Arc<dyn SigningKey>, Error> {
     let bytes = match der {
         PrivateKeyDer::Pkcs8(key) => key.secret_pkcs8_der(),
         PrivateKeyDer::Sec1(key) => key.secret_sec1_der(),
-        // PKCS#1 is RSA's.
+        // PKCS#1 is only for RSA.
         _ => return aws_lc_rs::sign::any_supported_type(der),
     };
     let encoded = EncodedKey::from_der(bytes).map_err(|reason| refused(&reason))?;
     let algorithm = key_file::of_identifier(encoded.identifier(), Kind::Signature);
     let algorithm = match algorithm.map_err(|reason| refused(&format!("holds {reason}")))? {
         Some(algorithm) if scheme_of(algorithm).is_some() => algorithm,
-        // RSA, which is no algorithm of the engine's table, and P-521.
+        // RSA is not in the engine's table; aws-lc-rs also handles P-521.
         Some(Algorithm::EcdsaP521) | None => return aws_lc_rs::sign::any_supported_type(der),
         Some(other) => {
             let reason = format!("holds a key of {other}, which signs no handshake of TLS");
@@ -61,7 +62,7 @@ pub fn signing_key(der: &PrivateKeyDer<'_>) -> Result<Arc<dyn SigningKey>, Error
     }
 }
 
-/// A signing key of the engine's as one of rustls's. Clones share it.
+/// Converts a signing key of the engine to one of rustls. Clones share the key.
 ///
 /// # Examples
 /// ```
@@ -76,7 +77,7 @@ pub fn signing_key(der: &PrivateKeyDer<'_>) -> Result<Arc<dyn SigningKey>, Error
 /// ```
 ///
 /// # Errors
-/// [`Error::General`] for an algorithm that signs no handshake, such as SLH-DSA.
+/// [`Error::General`] if the algorithm cannot sign handshakes, such as SLH-DSA.
 pub fn of_engine(key: gabion_engine::SigningKey) -> Result<Arc<dyn SigningKey>, Error> {
     let algorithm = key.algorithm();
     let (Some(scheme), Some(form)) = (scheme_of(algorithm), FileForm::of(algorithm)) else {
@@ -87,7 +88,7 @@ pub fn of_engine(key: gabion_engine::SigningKey) -> Result<Arc<dyn SigningKey>, 
     Ok(Arc::new(OurKey { key, scheme, public: public.into() }))
 }
 
-/// What reads the private keys of configurations.
+/// The loader for private keys of configurations.
 #[derive(Debug)]
 pub(crate) struct Keys;
 
@@ -97,7 +98,7 @@ impl KeyProvider for Keys {
     }
 }
 
-/// A private key of the engine, expanded.
+/// An expanded private key of the engine.
 struct OurKey {
     key: gabion_engine::SigningKey,
     scheme: SignatureScheme,
@@ -125,7 +126,7 @@ impl fmt::Debug for OurKey {
     }
 }
 
-/// The key, for one handshake.
+/// A signer with the key, for one handshake.
 struct OurSigner {
     key: gabion_engine::SigningKey,
     scheme: SignatureScheme,
@@ -164,8 +165,8 @@ mod tests {
         signing_key(&PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(der)))
     }
 
-    /// Seed, expanded key and both of ML-DSA, and the one form of the others; each signs, and says whose
-    /// public key it has.
+    /// ML-DSA keys are read as seed, expanded key and both, other keys in their only form; each
+    /// signs and knows its public key.
     #[test]
     fn every_form_of_a_key_file_is_read() {
         let engine = Engine::global().unwrap();
@@ -194,7 +195,8 @@ mod tests {
         }
     }
 
-    /// The public key beside an EC private key may be a compressed or hybrid point; the key of P-521 is aws-lc-rs's.
+    /// The public key in an EC private key may be a compressed or hybrid point; keys on P-521 use
+    /// aws-lc-rs.
     #[test]
     fn ec_private_keys_with_points_in_any_form_are_read() {
         let engine = Engine::global().unwrap();
@@ -236,7 +238,7 @@ mod tests {
         for len in 0..der.len().min(200) {
             assert!(read(&der[..len]).is_err());
         }
-        // An algorithm whose keys sign, and sign no handshake.
+        // A signing algorithm that cannot sign handshakes.
         let key = engine.signature_generate(Algorithm::EcdsaP521, &OsEntropy).unwrap();
         assert!(of_engine(key).is_err());
     }

@@ -1,13 +1,14 @@
-//! Signatures of peers: in certificates, and over handshakes.
+//! Verifies signatures of peers, in certificates and handshakes.
 //!
-//! webpki asks for one signature at a time, while it builds a path: of the certificate that it looks at, by
-//! the key of the one that may have issued it. So a chain is no batch. Verifying all signatures of what a peer
-//! sent before webpki looks at it would verify those of certificates that are on no path, as many as the peer
-//! likes to send, and two or three lanes gain little over what fills lanes from the inside.
+//! While building a path, webpki verifies one signature at a time: that of a certificate, with the
+//! key of its potential issuer. A chain therefore is not verified as a batch. Verifying all
+//! certificates of a peer in advance would include those on no path, whose number the peer
+//! controls. In addition, two or three lanes gain little over the parallelism within one
+//! verification.
 //!
-//! Public keys are expanded once, and kept in one bounded cache: rustls has its algorithms as `'static`
-//! values, so that there is no configuration that could hold one. A forked child does not use the cache that its
-//! parent had begun to use, since a thread may have held a lock of it.
+//! Public keys are expanded once and stored in a global bounded cache, because rustls keeps
+//! algorithms as `'static` values and no configuration could own the cache. A forked child does not
+//! use a cache that its parent has used, since a thread may have held one of its locks.
 
 use gabion_engine::{Algorithm, Engine, Error, KeyCache, Message, VerifyKey, forks};
 use once_cell::race::OnceBox;
@@ -18,7 +19,7 @@ use rustls::pki_types::{
 };
 use webpki::aws_lc_rs as theirs;
 
-/// Bytes of expanded public keys that are kept: a hundred of ML-DSA-65, of 39 KiB each.
+/// Size of the cache of expanded public keys in bytes: a hundred ML-DSA-65 keys of 39 KiB each.
 pub const CACHE_LEN: usize = 4 << 20;
 
 /// ML-DSA-44 (FIPS 204, RFC 9881).
@@ -58,8 +59,8 @@ pub static ECDSA_P384_SHA384: &dyn SignatureVerificationAlgorithm = &EngineAlgor
     signature: alg_id::ECDSA_SHA384,
 };
 
-/// What the provider verifies, ML-DSA preferred. RSA, P-521, a curve's other hashes and keys that are compressed points
-/// are those of aws-lc-rs.
+/// The algorithms that the provider verifies, ML-DSA preferred. RSA, P-521, other hashes of a curve
+/// and compressed points are verified by aws-lc-rs.
 pub static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
     all: &[
         ML_DSA_65,
@@ -85,8 +86,8 @@ pub static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
         theirs::RSA_PKCS1_2048_8192_SHA384_ABSENT_PARAMS,
         theirs::RSA_PKCS1_2048_8192_SHA512_ABSENT_PARAMS,
     ],
-    // TLS 1.3 takes the first of each, whose curve is the scheme's; TLS 1.2 tries all, since there a scheme
-    // says only which hash.
+    // TLS 1.3 uses the first of each, which has the curve of the scheme. TLS 1.2 tries all, because
+    // its schemes determine only the hash.
     mapping: &[
         (SignatureScheme::ML_DSA_65, &[ML_DSA_65]),
         (SignatureScheme::ML_DSA_87, &[ML_DSA_87]),
@@ -113,7 +114,7 @@ pub static ALGORITHMS: WebPkiSupportedAlgorithms = WebPkiSupportedAlgorithms {
     ],
 };
 
-/// A signature algorithm of the engine, with the identifiers that certificates have for it.
+/// A signature algorithm of the engine, with its identifiers in certificates.
 #[derive(Debug)]
 struct EngineAlgorithm {
     algorithm: Algorithm,
@@ -163,19 +164,20 @@ fn for_other_points(
     }
 }
 
-/// A key cache with the process that made it.
+/// A key cache, with the process that created it.
 struct ProcessCache {
     process: Option<u64>,
     keys: KeyCache,
 }
 
-/// A peer's key: out of the cache, unless this is a child of the process that made it.
+/// Returns the expanded key of a peer: from the cache, unless this is a child of the process that
+/// created it.
 fn expanded(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<VerifyKey, Error> {
     static CACHE: OnceBox<ProcessCache> = OnceBox::new();
     let this = forks::token();
     let make = || Box::new(ProcessCache { process: this, keys: KeyCache::new(CACHE_LEN) });
     let cached = CACHE.get_or_init(make);
-    // Where forks can't be told, any process may be a child.
+    // If forks cannot be detected, any process may be a child.
     if this.is_some() && cached.process == this {
         return cached.keys.signature_public(engine, algorithm, bytes);
     }
@@ -198,7 +200,7 @@ mod tests {
         assert!(!ALGORITHMS.fips());
     }
 
-    /// The identifiers and schemes are those of rustls with aws-lc-rs.
+    /// The identifiers and schemes equal those of rustls with aws-lc-rs.
     #[test]
     fn identifiers_and_schemes_are_those_of_aws_lc_rs() {
         let stock = rustls::crypto::aws_lc_rs::default_provider();
@@ -213,7 +215,7 @@ mod tests {
             of.supported_schemes().into_iter().map(u16::from).collect::<HashSet<_>>()
         };
         assert_eq!(schemes(&ALGORITHMS), schemes(&stock));
-        // And the first of each scheme, which TLS 1.3 takes, is for the same keys.
+        // The first algorithm of each scheme, used by TLS 1.3, is for the same keys.
         for (scheme, algorithms) in ALGORITHMS.mapping {
             let same = stock.mapping.iter().find(|(other, _)| other == scheme).unwrap().1;
             assert_eq!(algorithms.len(), same.len(), "{scheme:?}");
@@ -238,7 +240,7 @@ mod tests {
                 ours.verify_signature(public, message, signature).is_ok()
             };
             let public = key.public_bytes();
-            // Once out of the cache, and once into it.
+            // The first check fills the cache, the second one uses it.
             assert!(check(public, b"text", &signature) && check(public, b"text", &signature));
             assert!(!check(public, b"texts", &signature), "{algorithm}");
             for at in [0, signature.len() / 2, signature.len() - 1] {
@@ -256,8 +258,8 @@ mod tests {
         }
     }
 
-    /// Every encoding of a public key gets the verdict of aws-lc-rs, so that no certificate is refused that aws-lc-rs
-    /// accepts. Keys of Ed25519 are the exception: see the next test.
+    /// All encodings of public keys get the same verdict as with aws-lc-rs, so that no certificate
+    /// is rejected that aws-lc-rs accepts. The exception are Ed25519 keys: see the next test.
     #[test]
     fn encodings_of_public_keys_are_accepted_as_by_aws_lc_rs() {
         let engine = Engine::global().unwrap();
@@ -270,7 +272,7 @@ mod tests {
                 (other.public_key_alg_id(), other.signature_alg_id()) == ids
             };
             let theirs = *stock.clone().find(same).unwrap();
-            // RSA is aws-lc-rs's in whole.
+            // RSA is verified entirely by aws-lc-rs.
             let Ok(Some(algorithm)) = gabion_engine::key_file::of_identifier(
                 &identifier(ids.0),
                 gabion_engine::Kind::Signature,
@@ -279,7 +281,7 @@ mod tests {
             };
             let key = engine.signature_generate(algorithm, &OsEntropy).unwrap();
             let message = Message::Pure { context: b"", message: b"text" };
-            // With the curve's own hash: under the identifiers of other hashes it is refused by both.
+            // With the hash of the curve: under the identifiers of other hashes both reject it.
             let signature = engine.sign(&key, message, &OsEntropy).unwrap();
             let public = key.public_bytes();
             let mut encodings = vec![
@@ -296,7 +298,7 @@ mod tests {
                 encodings.push([&[first], &public[1..]].concat());
                 encodings.push([&[first], &public[1..=half]].concat());
                 encodings.push([&[first], &public[1..half]].concat());
-                // Not on the curve, of every second x.
+                // Every second x is not on the curve.
                 let mut other = public[1..=half].to_vec();
                 other[half - 1] ^= 1;
                 encodings.push([&[first], &other[..]].concat());
@@ -315,7 +317,8 @@ mod tests {
         assert!(accepted > 10, "{accepted}");
     }
 
-    /// Ed25519 keys of small order, for which anybody can make signatures, are refused, although aws-lc-rs accepts them.
+    /// Ed25519 keys of small order are rejected, although aws-lc-rs accepts them: everyone can make
+    /// signatures for such keys.
     #[test]
     fn ed25519_keys_of_small_order_are_refused() {
         // The neutral element, and R = 0, S = 0: [0]B = R + [k]A for every message.
@@ -326,7 +329,7 @@ mod tests {
         assert!(ED25519.verify_signature(&neutral, b"text", &signature).is_err());
     }
 
-    /// The identifier of a SubjectPublicKeyInfo that has this one and any key.
+    /// Returns the identifier of a SubjectPublicKeyInfo with this algorithm and any key.
     fn identifier(id: AlgorithmIdentifier) -> gabion_engine::key_file::Identifier {
         let spki = rustls::sign::public_key_to_spki(&id, [0; 4]);
         let encoded = gabion_engine::key_file::EncodedKey::from_der(spki.as_ref()).unwrap();

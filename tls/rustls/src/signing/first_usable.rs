@@ -1,12 +1,13 @@
-//! A server with several certificates.
+//! Servers with several certificates.
 
 use std::sync::Arc;
 
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-/// Several certificates for the same names: each client gets the first whose key signs by a scheme that it offers.
-/// So those that know ML-DSA get a certificate of it, and browsers of today one of ECDSA.
+/// Several certificates for the same names. Each client gets the first one whose key has a scheme
+/// that the client offers: clients that support ML-DSA get an ML-DSA certificate, and today's
+/// browsers an ECDSA one.
 ///
 /// # Examples
 /// ```
@@ -21,7 +22,7 @@ use rustls::sign::CertifiedKey;
 /// # }
 ///
 /// gabion_rustls::install_default().expect("nobody else installed one");
-/// // Each of CertifiedKey::from_der, or of CertifiedKey::new.
+/// Use CertifiedKey::from_der or CertifiedKey::new.
 /// let ml_dsa: CertifiedKey = certified(Algorithm::MlDsa65)?;
 /// let ecdsa: CertifiedKey = certified(Algorithm::EcdsaP256)?;
 /// let config = rustls::ServerConfig::builder()
@@ -34,7 +35,7 @@ use rustls::sign::CertifiedKey;
 pub struct FirstUsable(Vec<Arc<CertifiedKey>>);
 
 impl FirstUsable {
-    /// These certificates, the preferred one first.
+    /// Returns a resolver for these certificates, in order of preference.
     pub fn new(certificates: impl IntoIterator<Item = CertifiedKey>) -> Self {
         FirstUsable(certificates.into_iter().map(Arc::new).collect())
     }
@@ -44,7 +45,8 @@ impl ResolvesServerCert for FirstUsable {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         let offered = hello.signature_schemes();
         let usable = self.0.iter().find(|one| one.key.choose_scheme(offered).is_some());
-        // With one that can't be used rustls says that schemes are what is wrong; with none, that access is denied.
+        // With an unusable certificate, rustls reports incompatible schemes; without one, it would
+        // report that access is denied.
         usable.or(self.0.first()).cloned()
     }
 }

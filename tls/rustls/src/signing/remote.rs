@@ -1,4 +1,4 @@
-//! Remote keys: in a device, in a service, in another process.
+//! Remote keys: in a device, a service or another process.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::schemes::algorithm_of;
 
 /// A private key that this process does not have: a remote signer.
 ///
-/// rustls asks on the thread that runs the handshake and waits for the answer: a server with an event loop gives
-/// connections whose key is far away a thread of their own.
+/// rustls calls it on the thread of the handshake and waits for the signature. A server with an
+/// event loop should run handshakes with slow remote keys on separate threads.
 ///
 /// # Examples
 /// ```
@@ -21,7 +21,7 @@ use crate::schemes::algorithm_of;
 /// use gabion_rustls::signing::{RemoteKey, remote_key};
 /// use rustls::SignatureScheme;
 ///
-/// /// Stands for a service that signs.
+/// Stands in for a signing service.
 /// struct Service(SigningKey);
 ///
 /// impl RemoteKey for Service {
@@ -47,11 +47,11 @@ use crate::schemes::algorithm_of;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait RemoteKey: Send + Sync {
-    /// What the key can sign with, the preferred scheme first.
+    /// Returns the schemes of the key, in order of preference.
     fn schemes(&self) -> &[SignatureScheme];
 
-    /// The public key, if it is known here: then rustls refuses a certificate of another one when it is told to
-    /// compare them.
+    /// Returns the public key, if it is known. rustls can then reject a certificate with another
+    /// key.
     fn public_key(&self) -> Option<SubjectPublicKeyInfoDer<'_>> {
         None
     }
@@ -59,7 +59,7 @@ pub trait RemoteKey: Send + Sync {
     /// Signs a message, which is not hashed yet, with one of the schemes.
     ///
     /// # Errors
-    /// Why there is no signature; the handshake fails with it.
+    /// The reason, with which the handshake fails.
     fn sign(
         &self,
         scheme: SignatureScheme,
@@ -67,7 +67,8 @@ pub trait RemoteKey: Send + Sync {
     ) -> Result<Vec<u8>, Box<dyn StdError + Send + Sync>>;
 }
 
-/// A closure that signs with one scheme: `(scheme, |message: &[u8]| ...)`.
+/// Implements a remote key for a closure that signs with one scheme: `(scheme, |message: &[u8]|
+/// ...)`.
 impl<F> RemoteKey for (SignatureScheme, F)
 where
     F: Fn(&[u8]) -> Result<Vec<u8>, Box<dyn StdError + Send + Sync>> + Send + Sync,
@@ -85,7 +86,8 @@ where
     }
 }
 
-/// Such a key as one of rustls's, for [`CertifiedKey::new`](rustls::sign::CertifiedKey::new).
+/// Converts a remote key to a key of rustls, for
+/// [`CertifiedKey::new`](rustls::sign::CertifiedKey::new).
 pub fn remote_key(key: impl RemoteKey + 'static) -> Arc<dyn SigningKey> {
     Arc::new(RemoteSigningKey(Arc::new(key)))
 }
