@@ -35,7 +35,8 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::fibre::{Fibres, WaitCtx};
 use crate::process::{ForkAware, PerProcess, Process, lock};
 
-/// Operations of one kind that run as one batch: lanes are full, and nobody waits for too many others.
+/// Maximum number of operations in a batch: enough to fill the lanes, while no operation waits for
+/// too many others.
 const LANES_MAX: NonZero<usize> = NonZero::new(16).unwrap();
 
 /// Bytes of randomness that may lie ready for the worker: those of 1000 hybrid encapsulations.
@@ -146,7 +147,8 @@ impl AsyncJobs {
         let output = waiter.pause_until_done(fibres, held)?;
         worker.policy.leave(before);
         match output.downcast::<Result<T, Error>>().map(|result| *result) {
-            // Nobody's input is to blame: it may succeed where it is, or says why not.
+            // The input is not at fault: the operation may succeed on the calling thread, or report
+            // the reason there.
             Err(_)
             | Ok(Err(
                 Error::Lost
@@ -167,17 +169,17 @@ fn draw(entropy: &dyn Entropy, len: usize) -> Option<Zeroizing<Vec<u8>>> {
     Some(bytes)
 }
 
-/// What one process needs to run operations together.
+/// The state that a process needs to run operations in batches.
 struct Worker {
-    /// Made with its thread at the first pause, by one caller; a forked child has a worker of its own, so that
-    /// nobody meets the lock within.
+    /// Created with its thread at the first pause, by one caller. A forked child creates a new
+    /// worker, so it never waits for an inherited lock.
     queue: OnceLock<Queue>,
     is_starting: AtomicBool,
     randomness: Randomness,
     policy: Arc<PausePolicy>,
 }
 
-/// A child makes its own. What it inherits has no thread.
+/// A child creates a new worker, because the inherited one has no thread.
 impl ForkAware for Worker {}
 
 impl Worker {
@@ -190,8 +192,9 @@ impl Worker {
         }
     }
 
-    /// None where the system starts no thread, and where another caller is about to make it: nobody
-    /// waits for who starts one, since that may take the loader's lock (pool.rs).
+    /// Returns the queue. `None` if the system cannot start a thread, or another caller is creating
+    /// the queue: waiting for it is not possible, since starting a thread may take the loader's
+    /// lock (pool.rs).
     fn queue(&self, engine: &'static Engine) -> Option<&Queue> {
         if let Some(queue) = self.queue.get() {
             return Some(queue);
@@ -206,7 +209,7 @@ impl Worker {
         };
         let queue = Queue::new(engine, self.randomness.clone(), limits);
         match queue.with_workers(NonZero::<usize>::MIN) {
-            // What a caller before this one set stays, and this one goes.
+            // If another caller has set the queue first, that one is kept and this one is dropped.
             Ok(queue) => self.queue.set(queue).unwrap_or_else(Queue::detach),
             Err(_) => self.policy.is_not_served(),
         }
@@ -274,7 +277,7 @@ impl PausePolicy {
         self.skips.store(SKIPS_MAX, Ordering::Relaxed);
     }
 
-    /// Its job goes on. One that came alone, and that nobody joined, makes pauses rarer.
+    /// The operation continues. A job that ran alone in its batch makes pauses less frequent.
     fn leave(&self, before: u64) {
         let was_alone = before == self.joined.load(Ordering::Relaxed);
         let skips = match was_alone {
@@ -316,7 +319,7 @@ impl Entropy for Randomness {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         let mut all = lock(&self.0);
         let Some(rest) = all.len().checked_sub(out.len()) else {
-            // One scalar in 2^32 of P-256 and P-384 is none, and is drawn again.
+            // One in 2^32 random strings is not a valid P-256 or P-384 scalar; it is drawn again.
             return Err(EntropyError("what was drawn is used up".into()));
         };
         out.copy_from_slice(&all[rest..]);
@@ -326,8 +329,8 @@ impl Entropy for Randomness {
     }
 }
 
-/// What a connection's wait context and the worker share: a descriptor, and the result of the one
-/// operation that the connection can wait for.
+/// The state shared by a connection's wait context and the worker: a descriptor, and the result of
+/// the operation that the connection waits for.
 struct Waiter {
     /// An eventfd. The wait context's, which closes it; open as long as the state is not [`State::Closed`].
     fd: c_int,
@@ -379,8 +382,8 @@ fn waiter_of<'a>(
         return None;
     }
     let raw = Arc::into_raw(Arc::new(Waiter::new(fd, process)));
-    // SAFETY: the context of the job that runs; `free` takes the reference that `raw` is. Without it, the
-    // descriptor is nobody else's.
+    // SAFETY: the context of the job that runs; `free` takes the reference that `raw` is. Without
+    // it, the descriptor has no other owner.
     unsafe {
         if !fibres.set_fd(context, key(), fd, raw.cast_mut().cast(), free) {
             drop(Arc::from_raw(raw));
@@ -401,7 +404,7 @@ unsafe extern "C" fn free(_: *mut WaitCtx, _: *const c_void, _: c_int, waiter: *
     if !waiter.is_of_this_process()
         && matches!(waiter.state.try_lock(), Err(TryLockError::WouldBlock))
     {
-        // What a thread of the parent was writing at the fork stays as it is.
+        // A value that a thread of the parent was writing at the fork is left alone.
         std::mem::forget(waiter);
     }
 }
@@ -410,7 +413,7 @@ impl ActiveWaiter<'_> {
     /// From now on a result is expected.
     fn begin(&self) {
         let mut state = lock(&self.0.state);
-        // One that nobody fetched is dropped.
+        // A result that was not fetched is dropped.
         self.0.take_from(&mut state);
         *state = State::Waiting;
     }
@@ -463,13 +466,14 @@ impl Waiter {
         self.token == self.process.token()
     }
 
-    /// Closes the descriptor, to which nobody writes from now on: its number may be another's at once.
+    /// Closes the descriptor. Nothing writes to it afterwards, since its number may be reused
+    /// immediately.
     fn leave(&self) {
-        // Nobody but the worker asks for the lock, and it waits for nothing while it has it.
+        // Only the worker also takes this lock, and it never blocks while holding it.
         let state = self.is_of_this_process().then(|| lock(&self.state));
-        // SAFETY: room for the counter; open, and closed once. Read first: what a copy of the descriptor
-        // (in a child, or made by dup) refers to must not stay readable, or an event loop is told of it
-        // for ever. A child's descriptor is its own, what it refers to is not.
+        // SAFETY: room for the counter; open, and closed once. Read first: the object behind a copy
+        // of the descriptor (in a child, or made by dup) must not stay readable, or an event loop
+        // would be notified forever. A child has a separate descriptor, but the object is shared.
         unsafe {
             if state.is_some() {
                 self.empty();
@@ -548,7 +552,7 @@ impl Waiter {
     }
 }
 
-/// What the worker has of an operation.
+/// The worker's part of an operation.
 struct Delivery {
     waiter: Arc<Waiter>,
     policy: Arc<PausePolicy>,

@@ -22,8 +22,8 @@ pub fn border<T>(
     cross(provider, None, refusal, |_| body())
 }
 
-/// As [`border`], and counts the call, and its failure, for `GABION_STATS`. The body may pause the job that it
-/// is in, for which it has to let the thread go.
+/// Runs a body like [`border`], and counts the call and its failure for `GABION_STATS`. The body
+/// gets the cancellation guard, which it must release to pause the job that it runs in.
 pub fn counted<T>(
     provider: &Provider,
     counter: &Counter,
@@ -50,13 +50,13 @@ pub unsafe fn borrow<'a, T>(pointer: *const c_void) -> Result<&'a T, Failure> {
     unsafe { pointer.cast::<T>().as_ref() }.ok_or(Failure::Misuse("a null pointer was passed"))
 }
 
-/// Borrows what [`hand_over`] gave, to change it.
+/// Borrows the value behind a pointer of [`hand_over`] mutably.
 ///
 /// # Errors
 /// A null pointer.
 ///
 /// # Safety
-/// `pointer` is null or came from `hand_over::<T>`, and nobody else uses the value during `'a`.
+/// `pointer` is null or came from `hand_over::<T>`, and no other code uses the value during `'a`.
 pub unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Result<&'a mut T, Failure> {
     // SAFETY: as the caller vouches.
     unsafe { pointer.cast::<T>().as_mut() }.ok_or(Failure::Misuse("a null pointer was passed"))
@@ -98,8 +98,7 @@ pub unsafe extern "C" fn dupctx<T: Clone>(context: *mut c_void) -> *mut c_void {
     })
 }
 
-/// What the core begins, sets parameters of and uses from one thread: a context that [`hand_over`]
-/// gave.
+/// A context of [`hand_over`], which the core creates, configures and uses from one thread.
 pub trait TakesParams {
     /// Whose it is.
     fn provider(&self) -> ProviderRef;
@@ -114,7 +113,7 @@ pub trait TakesParams {
 /// Runs the body of an entry point that changes its context.
 ///
 /// # Safety
-/// `context` is null or came from `hand_over::<T>`, and nobody else uses it meanwhile.
+/// `context` is null or came from `hand_over::<T>`, and no other code uses it meanwhile.
 pub unsafe fn change<T: TakesParams>(
     context: *mut c_void,
     body: impl FnOnce(&mut T) -> Result<c_int, Failure>,
@@ -193,7 +192,7 @@ mod tests {
     type NewError = unsafe extern "C" fn(*const CoreHandle);
     type VsetError = unsafe extern "C" fn(*const CoreHandle, u32, *const c_char, *mut c_void);
 
-    /// What the fake core was told: reasons and texts.
+    /// The errors that the simulated core received: reasons and texts.
     static TOLD: Mutex<Vec<(u32, String)>> = Mutex::new(Vec::new());
 
     unsafe extern "C" fn new_error(_: *const CoreHandle) {}
@@ -243,7 +242,7 @@ mod tests {
         assert_eq!(counter.values(), (1, 1));
     }
 
-    /// As by another thread that gives this one up, in the middle of a call that waits for something.
+    /// Simulates another thread that cancels this one during a blocking call.
     #[test]
     fn a_cancellation_waits_until_the_call_is_over() {
         unsafe extern "C" {

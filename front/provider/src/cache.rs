@@ -19,7 +19,7 @@ pub struct PublicKeys {
     keys: PerProcess<KeyCache>,
 }
 
-/// A child makes a cache of its own, since a thread that it did not inherit may have held a lock of its
+/// A child creates a new cache, since a thread that it did not inherit may have held a lock of its
 /// parent's.
 impl ForkAware for KeyCache {}
 

@@ -1,5 +1,5 @@
-//! What libssl learns of the provider: TLS groups and signature schemes, from the table of
-//! algorithms.
+//! The capabilities that the provider reports to libssl: TLS groups and signature schemes, from the
+//! table of algorithms.
 
 use std::ffi::{CStr, CString, c_int, c_uint, c_void};
 
@@ -29,7 +29,7 @@ pub struct CapabilityFilter {
 }
 
 impl CapabilityFilter {
-    /// What a provider was told to offer.
+    /// Returns the capabilities that a provider is configured to report.
     pub fn of(provider: &Provider) -> Self {
         CapabilityFilter { drafts: provider.tls_drafts, x25519: provider.x25519 }
     }
@@ -76,9 +76,9 @@ pub fn report(
     Ok(1)
 }
 
-/// Whether TLS has no settled codepoint for a signature: those of SLH-DSA are of
-/// draft-reddy-tls-slhdsa, those of Falcon private to Open Quantum Safe and wolfSSL. libssl offers
-/// every scheme that it is told of, so that these would lengthen every ClientHello.
+/// Returns whether TLS has no settled codepoint for a signature algorithm. The codepoints of
+/// SLH-DSA are from draft-reddy-tls-slhdsa, those of Falcon are private to Open Quantum Safe and
+/// wolfSSL. libssl offers every reported scheme, so these would lengthen every ClientHello.
 fn is_draft_scheme(info: &AlgorithmInfo) -> bool {
     info.kind == Kind::Signature && info.family != Family::MlDsa
 }
@@ -95,8 +95,8 @@ fn report_group(
 ) -> Result<c_int, Failure> {
     // An algorithm that TLS does not know is passed over.
     let Some(tls) = info.tls else { return Ok(1) };
-    // What the default provider has goes by its name there; a private group by those of its users, and a
-    // number of before by the name that goes with it.
+    // Groups of the default provider have its names. A private group has the name of its users, and
+    // an old codepoint has the name that belongs to it.
     let other = info.oqs.filter(|oqs| info.openssl.is_empty() && *oqs != tls.name);
     let before = info.tls_before.map(|before| (before.name, before.number));
     let other = before.or(other.map(|name| (name, tls.number)));
@@ -137,7 +137,8 @@ fn report_group_name(
         Param::int(c"tls-max-dtls", &dtls_max),
         Param::END,
     ];
-    // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
+    // SAFETY: the core's callback; the list is terminated, and the data it points to outlives the
+    // call.
     Ok(unsafe { callback(params.as_ptr(), argument) })
 }
 
@@ -162,7 +163,8 @@ fn report_scheme(
         Param::int(c"tls-max-dtls", &DTLS_NEVER),
         Param::END,
     ];
-    // SAFETY: the core's callback; the list has an end, and what it points to outlives the call.
+    // SAFETY: the core's callback; the list is terminated, and the data it points to outlives the
+    // call.
     Ok(unsafe { callback(params.as_ptr(), argument) })
 }
 

@@ -1,5 +1,5 @@
-//! What one core of OpenSSL offers the provider: its error queue, its configuration, its table of objects and
-//! its source of randomness.
+//! The services of an OpenSSL core: its error queue, configuration, table of objects and source of
+//! randomness.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uchar, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -80,7 +80,7 @@ impl Core {
             .map(|function| unsafe { std::mem::transmute::<NewError, AnyFunction>(function) })
     }
 
-    /// What the provider's section of the configuration file says under a name.
+    /// Returns a setting in the provider's section of the configuration file.
     pub fn setting(&self, name: &'static CStr) -> Option<&CStr> {
         let mut answer = std::ptr::null();
         let mut params = [Param::asks_text(name, &mut answer), Param::END];
@@ -231,7 +231,7 @@ pub fn engine() -> Result<&'static Engine, Failure> {
     Ok(Engine::global()?)
 }
 
-/// Major and minor of a version of OpenSSL, such as `3.5.5`; zeros of what is none.
+/// Parses the major and minor version of OpenSSL, such as `3.5.5`; zeros if it is malformed.
 fn version_of(version: &CStr) -> (u32, u32) {
     let mut numbers = version.to_str().unwrap_or_default().split('.').map(str::parse::<u32>);
     match (numbers.next(), numbers.next()) {
@@ -288,7 +288,7 @@ mod tests {
         }
     }
 
-    /// What the core of the next test says of its version.
+    /// The version that the core of the next test reports.
     static VERSION: std::sync::Mutex<Option<&CStr>> = std::sync::Mutex::new(None);
 
     unsafe extern "C" fn core_params(_: *const CoreHandle, params: *mut Param) -> c_int {

@@ -6,7 +6,7 @@ use gabion_engine::InputError as Input;
 
 use crate::key_types::KeyType;
 
-/// Why an entry point did not do what it was asked. No message carries a secret.
+/// The reason why an entry point failed. Messages contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -18,7 +18,7 @@ pub enum Failure {
     Parameter {
         /// The parameter's name.
         key: &'static str,
-        /// What was expected.
+        /// The expected value.
         expected: &'static str,
     },
     /// A parameter that the algorithm does not have.
@@ -29,7 +29,7 @@ pub enum Failure {
         /// The parameter's name.
         key: &'static str,
     },
-    /// A private key in none of the forms that somebody has chosen.
+    /// A private key that supports none of the configured formats.
     #[error(
         "`{list}` names no format that this {algorithm} private key can have or has; expected \
          seed-priv, priv-only or seed-only"
@@ -43,7 +43,7 @@ pub enum Failure {
     /// A seed, or randomness that is given, of the wrong length.
     #[error("{what} has {got} bytes; expected {expected}")]
     Seed {
-        /// What it was to be.
+        /// The purpose of the memory.
         what: &'static str,
         /// The length that is needed.
         expected: usize,
@@ -76,7 +76,7 @@ pub enum Failure {
     /// A byte string of the wrong length.
     #[error("{what} has {got} bytes; expected {expected}")]
     Length {
-        /// What it was to be.
+        /// The kind of data.
         what: &'static str,
         /// The length that is needed.
         expected: usize,
@@ -86,7 +86,7 @@ pub enum Failure {
     /// A buffer that the output does not fit in.
     #[error("the buffer for {what} has {got} bytes; expected at least {expected}")]
     TooSmall {
-        /// What was to be written.
+        /// The data to write.
         what: &'static str,
         /// How many bytes it has.
         expected: usize,
@@ -100,7 +100,7 @@ pub enum Failure {
         algorithm: KeyType,
         /// The part that is missing.
         part: &'static str,
-        /// What was asked.
+        /// The requested operation.
         operation: &'static str,
     },
     /// The call does not fit the interface.
@@ -171,7 +171,7 @@ impl Failure {
             Failure::Engine(Error::Pairwise(_) | Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
             Failure::Engine(Error::Ledger(_)) => OPERATION_FAIL,
             Failure::Panic(_) => INTERNAL_ERROR,
-            // What every library of OpenSSL's says where there is no memory.
+            // The reason that all OpenSSL libraries report when memory is exhausted.
             Failure::Engine(Error::NoMemory(_)) => MALLOC_FAILURE,
             Failure::Length { .. } | Failure::Engine(_) => INVALID_DATA,
         }

@@ -130,7 +130,7 @@ fn missing(algorithm: KeyType, part: &'static str) -> Failure {
     Failure::MissingKey { algorithm, part, operation: "key exchange" }
 }
 
-/// There are none, here or at the default provider.
+/// There are no such parameters, as in the default provider.
 unsafe extern "C" fn get_ctx_params(_: *mut c_void, _: *mut Param) -> c_int {
     1
 }

@@ -18,7 +18,7 @@ pub struct CoreHandle {
     _opaque: [u8; 0],
 }
 
-/// A function of any type; the number beside it in the table says which.
+/// A function of any type, which the number in the table entry identifies.
 pub type AnyFunction = unsafe extern "C" fn();
 
 /// One entry of a dispatch table (OSSL_DISPATCH); a table ends with number 0.
@@ -56,7 +56,7 @@ pub(crate) use entry;
 pub struct AlgorithmEntry {
     /// All names, separated by colons.
     pub names: *const c_char,
-    /// What property queries are matched with.
+    /// The properties that property queries match.
     pub properties: *const c_char,
     /// The functions.
     pub implementation: *const Dispatch,
@@ -85,7 +85,7 @@ const UTF8: c_uint = 4;
 const OCTETS: c_uint = 5;
 const UTF8_PTR: c_uint = 6;
 const OCTETS_PTR: c_uint = 7;
-/// What `return_size` holds before a parameter is answered (OSSL_PARAM_UNMODIFIED).
+/// The value of `return_size` before a parameter is answered (OSSL_PARAM_UNMODIFIED).
 const UNMODIFIED: usize = usize::MAX;
 
 impl Param {
@@ -134,8 +134,8 @@ impl Param {
         Param { data_size, ..Param::of(key, UTF8, value.to_bytes_with_nul()) }
     }
 
-    /// Asks the core for a text of its own; `answer` must outlive the call, and stays null where there
-    /// is no such text.
+    /// Returns a parameter that asks the core for one of its strings. `answer` must outlive the
+    /// call, and stays null if there is no such string.
     pub fn asks_text(key: &'static CStr, answer: &mut *const c_char) -> Param {
         let data = std::ptr::from_mut(answer).cast();
         Param {
@@ -190,7 +190,7 @@ pub struct ParamsIn<'a> {
 
 impl<'a> ParamsIn<'a> {
     /// # Safety
-    /// `first` is null or leads to a list with an end; it and what it leads to stay for `'a`.
+    /// `first` is null or points to a terminated list, which stays valid with its data during `'a`.
     pub unsafe fn new(first: *const Param) -> Self {
         ParamsIn { first, call: PhantomData }
     }
@@ -296,7 +296,8 @@ impl<'a> ParamsIn<'a> {
     }
 }
 
-/// What a parameter that came in holds; `'a` is the time of the call, and `key` its name for errors.
+/// Accessors for received parameters; `'a` is the duration of the call, and `key` the name for
+/// error messages.
 impl Param {
     /// Its text, without a zero at its end.
     ///
@@ -798,7 +799,7 @@ mod tests {
         assert!(Param::octets(name::CIPHER, b"AES").as_text(name::CIPHER).is_err());
     }
 
-    /// What an answer leaves in eight bytes of 0xAA, of which `size` are offered.
+    /// Returns the content of eight bytes 0xAA after an answer into the first `size` of them.
     fn answer(
         data_type: c_uint,
         size: usize,

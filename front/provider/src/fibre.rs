@@ -19,7 +19,7 @@ type GetWaitCtx = unsafe extern "C" fn(*mut Job) -> *mut WaitCtx;
 type PauseJob = unsafe extern "C" fn() -> c_int;
 type GetFd =
     unsafe extern "C" fn(*mut WaitCtx, *const c_void, *mut c_int, *mut *mut c_void) -> c_int;
-/// What is called when a wait context is freed, with its descriptor and the pointer beside it.
+/// The callback for the release of a wait context, with its descriptor and custom pointer.
 pub type Cleanup = unsafe extern "C" fn(*mut WaitCtx, *const c_void, c_int, *mut c_void);
 type GetCallback =
     unsafe extern "C" fn(*mut WaitCtx, *mut Option<AnyFunction>, *mut *mut c_void) -> c_int;
@@ -93,7 +93,7 @@ impl Fibres {
         unsafe { (self.pause)() == 1 }
     }
 
-    /// The pointer that stands beside the descriptor which `key` set, if it did.
+    /// Returns the custom pointer stored with the descriptor that `key` set, if any.
     ///
     /// # Safety
     /// `context` is that of the job that runs.
@@ -151,7 +151,8 @@ impl File {
         Some(File { base, handle: NonNull::new(handle) })
     }
 
-    /// A function of this file; one of another file by the same name is none.
+    /// Returns a function of this library, ignoring functions of other libraries with the same
+    /// name.
     fn symbol(&self, name: &CStr) -> Option<NonNull<c_void>> {
         let handle = self.handle.map_or(libc::RTLD_DEFAULT, NonNull::as_ptr);
         // SAFETY: a handle that is open, or the one for all; a C string.

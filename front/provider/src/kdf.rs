@@ -50,13 +50,13 @@ type SetParams = unsafe extern "C" fn(*mut c_void, *const Param) -> c_int;
 type GetParams = unsafe extern "C" fn(*mut c_void, *mut Param) -> c_int;
 type List = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 
-/// What is derived (EVP_KDF_HKDF_MODE_*). TLS 1.3 has no extraction with expansion, which is number
-/// 0 and what a context has before one of the others is chosen.
+/// The mode of derivation (EVP_KDF_HKDF_MODE_*). TLS 1.3 does not support extract-and-expand, which
+/// is mode 0 and the default of a new context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     /// The next secret of the chain.
     Extract = 1,
-    /// What comes of a secret by a label.
+    /// Expands a secret with a label.
     Expand = 2,
 }
 
@@ -365,7 +365,7 @@ unsafe extern "C" fn derive(
         if isize::try_from(len).is_err() {
             return Err(Failure::Misuse("no buffer is as long as what is to be derived"));
         }
-        // SAFETY: the caller vouches for `len` bytes of room, which nobody else uses meanwhile.
+        // SAFETY: the caller vouches for `len` bytes of room, which no other code uses meanwhile.
         context.derive(unsafe { std::slice::from_raw_parts_mut(out, len) })?;
         Ok(1)
     })

@@ -132,7 +132,7 @@ unsafe extern "C" fn newctx<const PLACE: usize>(context: *mut c_void) -> *mut c_
     })
 }
 
-/// Begins an operation with a key, `role` of which says what it is used for.
+/// Initializes an operation with a key; `role` describes its purpose.
 unsafe fn init(
     context: *mut c_void,
     key: *mut c_void,

@@ -18,12 +18,12 @@ use crate::provider::{Provider, ProviderRef};
 use crate::stateful::{OpenedKey, Signer};
 use crate::stats::{self, Operation};
 
-/// Takes a key in whatever forms it came, which must belong together. `untested` where somebody has said
-/// that a KEM's expanded private key is not tried out.
+/// Imports a key from all its given forms, which must match. With `untested`, the pairwise test of
+/// a KEM's expanded private key is skipped, as the configuration may request.
 ///
 /// # Errors
-/// No form at all; a form of the wrong length or that fails the standard's checks; forms that
-/// do not belong together.
+/// No form at all; a form that has the wrong length or fails the standard's checks; forms that do
+/// not belong together.
 pub fn import(algorithm: KeyType, forms: Forms<'_>, untested: bool) -> Result<keys::Key, Failure> {
     let (engine, row) = (engine()?, algorithm.algorithm);
     let seed = forms.seed.zip(row.info().seed);
@@ -117,21 +117,21 @@ pub fn matches(one: &keys::Key, other: &keys::Key, private: bool) -> bool {
 
 const STAYS: &str = "signing uses this private key up: it is neither handed out nor copied";
 
-/// What OpenSSL calls key data.
+/// The key data of OpenSSL.
 ///
-/// Threads share it. Its material is set once, before OpenSSL shows the key to anybody else, and
-/// cannot be changed afterwards; whoever uses it takes a clone, which shares the expanded key.
+/// Threads share it. Its material is set once, before OpenSSL makes the key available to other
+/// code, and cannot change afterwards. Users take a clone, which shares the expanded key.
 pub struct Key {
     /// Where it came from.
     pub provider: ProviderRef,
     /// Its algorithm.
     pub algorithm: KeyType,
     material: OnceLock<Material>,
-    /// What signs, where that uses the key up: the material is public then.
+    /// The signer of a stateful key, whose material is only the public key.
     signer: Option<Arc<Signer>>,
 }
 
-/// What a key holds, set as one.
+/// The content of a key, set in one step.
 struct Material {
     key: keys::Key,
     /// Whether it is a key of one tree that came in raw and without the word that counts trees: OpenSSL's own LMS has
@@ -169,7 +169,7 @@ impl Key {
         self.fill_as(material, false)
     }
 
-    /// The same, of a key that may have come in bare.
+    /// Sets a key that may have been imported as raw bytes.
     ///
     /// # Errors
     /// The key is not empty.
@@ -195,7 +195,7 @@ impl Key {
         self.material.get().map(|material| &material.key)
     }
 
-    /// What signs with a key that signing uses up.
+    /// Returns the signer of a stateful key.
     pub fn signer(&self) -> Option<&Arc<Signer>> {
         self.signer.as_ref()
     }
@@ -205,11 +205,11 @@ impl Key {
         self.signer.is_some() || self.private().is_some()
     }
 
-    /// Refuses to hand out or to copy the private part of a key that signing uses up: whoever had it could use an index
-    /// again.
+    /// Rejects exporting or copying the private part of a stateful key, because the copy could use
+    /// an index again.
     ///
     /// # Errors
-    /// The selection has the private part, and the key is such a one.
+    /// The selection includes the private part, and the key is stateful.
     pub fn check_stays(&self, selection: c_int) -> Result<(), Failure> {
         match selection & select::PRIVATE_KEY != 0 && self.signer.is_some() {
             true => Err(Failure::Misuse(STAYS)),

@@ -46,8 +46,8 @@ macro_rules! key_types {
             $(PrehashNames { algorithm: Algorithm::$row, names: [$name, $long, $short] },)*
         ];
 
-        /// Calls a `const fn` for each of [`KEY_TYPES`], with its place (see [`at`]) as its const
-        /// argument, and makes an array of what it gives.
+        /// Calls a `const fn` for each of [`KEY_TYPES`], with its position (see [`at`]) as the
+        /// const argument, and collects the results in an array.
         macro_rules! for_each_key_type {
             ($function:ident) => {
                 [
@@ -166,7 +166,7 @@ const INDEXES: [u8; 2 * PREHASH_FROM] = {
 
 const NONE: u8 = u8::MAX;
 
-/// What is served at a place: what a const argument stands for.
+/// Returns the key type at a position given as a const argument.
 pub fn at<const PLACE: usize>() -> KeyType {
     KEY_TYPES[INDEXES[PLACE] as usize]
 }
@@ -178,7 +178,8 @@ impl KeyType {
         base + self.algorithm as usize
     }
 
-    /// Its index in [`KEY_TYPES`]. Nobody makes one that is not there; it would share the first.
+    /// Returns the index in [`KEY_TYPES`]. All existing values are in it; any other would map to
+    /// the first.
     pub fn index(self) -> usize {
         match INDEXES[self.place()] {
             NONE => 0,
@@ -243,8 +244,8 @@ impl KeyType {
         self.info().family.is_built()
     }
 
-    /// Whether OpenSSL's table of objects has its identifier with the algorithm of its keys; where
-    /// not, the core is told of it.
+    /// Returns whether OpenSSL's table of objects contains the identifier of this key type.
+    /// Otherwise it is registered with the core.
     pub fn is_known_object(self) -> bool {
         self.hash.is_none() && !self.info().openssl.is_empty()
     }

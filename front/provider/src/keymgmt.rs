@@ -124,7 +124,7 @@ unsafe extern "C" fn validate(key: *const c_void, selection: c_int, _check: c_in
         if selection & select::PRIVATE_KEY != 0 && !key.is_private() {
             return Ok(0);
         }
-        // What the standards check of one half was checked when it came in.
+        // The standards' checks of a single half were done at import.
         if selection & select::KEYPAIR == select::KEYPAIR
             && let Some(private) = material.private()
         {
@@ -141,7 +141,8 @@ struct Generation {
     selection: c_int,
     /// Used once: a second key from the same context is a fresh one.
     seed: Option<Zeroizing<Vec<u8>>>,
-    /// What HPKE derives keys of X25519 from; for every key of the context, as at the default provider.
+    /// Input keying material for X25519 keys of HPKE; it applies to every key of the context, as in
+    /// the default provider.
     ikm: Option<Zeroizing<Vec<u8>>>,
 }
 
@@ -226,7 +227,7 @@ unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
     _: *mut c_void,
     _: *mut c_void,
 ) -> *const Param {
-    // A query for the parts that keys of some providers are made of; there are none here.
+    // Queries for components that keys of some providers have; there are none here.
     static SETTABLE: [Param; 3] =
         [Param::takes_octets(name::SEED), Param::takes_utf8(name::PROPERTIES), Param::END];
     static EXCHANGE: [Param; 4] = [
@@ -312,9 +313,9 @@ fn as_hss(algorithm: KeyType, public: &[u8]) -> (Cow<'_, [u8]>, bool) {
     (public, is_bare)
 }
 
-/// Whether the provider was told not to try out expanded private keys of KEMs that come in, in the words of
-/// the default provider. What it has besides, randomness that is drawn or fixed, makes no difference
-/// here: none is needed.
+/// Returns whether the configuration disables the pairwise test of imported expanded KEM private
+/// keys, with the values of the default provider. Its choice between random and fixed test
+/// randomness has no effect here, where none is needed.
 fn is_untested(provider: &Provider) -> bool {
     let told = provider.core.setting(c"ml-kem.import_pct_type");
     told.is_some_and(|told| told.to_bytes().eq_ignore_ascii_case(b"none"))
@@ -406,13 +407,13 @@ unsafe extern "C" fn get_params(key: *mut c_void, params: *mut Param) -> c_int {
 /// How CMS encrypts to an ML-KEM key, from OpenSSL 3.6 on: as a KEMRecipientInfo (RFC 9629).
 const CMS_RECIPINFO_KEM: i32 = 5;
 
-/// What makes a wrapping key of the shared secret there, where the caller names nothing else: the
-/// AlgorithmIdentifier of id-alg-hkdf-with-sha256 (RFC 8619), without parameters. Every receiver of
-/// ML-KEM has it (RFC 9936), and the default provider names it.
+/// The default key derivation for the wrapping key in this use: the AlgorithmIdentifier of
+/// id-alg-hkdf-with-sha256 (RFC 8619), without parameters. All recipients with ML-KEM support it
+/// (RFC 9936), and it is the default provider's choice.
 const HKDF_WITH_SHA256: [u8; 15] = *b"\x30\x0d\x06\x0b\x2a\x86\x48\x86\xf7\x0d\x01\x09\x10\x03\x1c";
 
-/// What the default provider calls the size of a key: the degree times the rank of an ML-KEM, also
-/// where it is part of a hybrid; the bits of an ML-DSA public key.
+/// Returns the key size as the default provider reports it: degree times rank for ML-KEM, also
+/// within a hybrid; the bits of the public key for ML-DSA.
 fn bits(algorithm: KeyType, key_len: usize) -> i32 {
     let info = algorithm.info();
     match info.kind {

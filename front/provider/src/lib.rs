@@ -95,13 +95,13 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: the core passes its dispatch table.
         let provider = unsafe { Provider::new(core, from_core, names::tables) };
         if settings::tests_at_load(provider.core.setting(settings::SELF_TESTS.name)) {
-            // A provider that was to be whole from the start and is not, is none.
+            // A provider that must pass all self-tests at load and does not is not loaded.
             if let Err(failure) = test_all() {
                 provider.core.raise(&failure);
                 return Ok(0);
             }
         }
-        // What was made of the reserve would stay in it as long as the provider.
+        // Allocations from the reserve would remain there for the lifetime of the provider.
         memory::check()?;
         // SAFETY: the core passes room for our table and context.
         unsafe {

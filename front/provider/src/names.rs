@@ -1,4 +1,4 @@
-//! What the provider registers, made from the table of algorithms.
+//! The names that the provider registers, generated from the table of algorithms.
 
 use std::ffi::{CStr, CString};
 

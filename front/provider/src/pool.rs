@@ -1,5 +1,5 @@
-//! Key pairs for key shares, of KEMs and of X25519, that are made ahead, eight at a time, by a thread that is
-//! otherwise idle.
+//! Key pairs for key shares, of KEMs and X25519, made in advance by a background thread, eight at a
+//! time.
 //!
 //! ```text
 //!   keygen --> a key on the shelf? --yes--> it leaves the shelf and is the caller's alone
@@ -12,21 +12,23 @@
 //!          thread: makes 8 key pairs in lanes, puts them on the shelf, sleeps
 //! ```
 //!
-//! A client's key share needs no peer, so it can be made before there is a connection, and eight cost
-//! little more than two. What has to stay true:
+//! A client's key share does not depend on the peer, so it can be made before the connection, and
+//! eight keys cost little more than two. These properties must hold:
 //!
-//! - **Single use.** A key is moved off its shelf under the lock before anybody sees it.
-//! - **Bounded.** Two [`BATCH`]es of an algorithm, and one order at a time.
-//! - **Forgotten on fork.** A child never looks at its parent's shelves ([`PerProcess`]); where forks
-//!   cannot be told there is no pool.
-//! - **The library context's randomness.** It is drawn by the thread that asks for a key, inside its
-//!   call of the core. The pool's thread never calls OpenSSL, which could be on its way out.
+//! - **Single use.** A key is removed from its shelf under the lock before any caller gets it.
+//! - **Bounded.** At most two [`BATCH`]es per algorithm, and one order at a time.
+//! - **Fork safety.** A child never uses its parent's shelves ([`PerProcess`]); if forks cannot be
+//!   detected, there is no pool.
+//! - **The library context's randomness.** It is drawn by the thread that requests a key, within
+//!   its call of the core. The pool's thread never calls OpenSSL, which may be shutting down.
 //! - **No thread without need.** The thread starts when an algorithm has had [`USES_MIN`] key
-//!   generations within [`IDLE`]. A pool that nobody used for so long wipes its keys and its thread sleeps.
-//! - **Nobody waits for the thread.** A library context may be freed, and a key made, in a constructor or
-//!   destructor that `dlopen` or `dlclose` runs, whose caller holds the loader's lock: a thread needs that
-//!   lock to start and to end. Tearing the provider down tells the thread to go, and returns. The module
-//!   stays mapped (build.rs), and what the thread uses is its own or lives as long as the process.
+//!   generations within [`IDLE`]. A pool that is unused for that long wipes its keys, and its
+//!   thread sleeps.
+//! - **No waiting for the thread.** A library context may be freed, and a key generated, in a
+//!   constructor or destructor that `dlopen` or `dlclose` runs while holding the loader's lock. A
+//!   thread needs that lock to start and to end. Teardown therefore tells the thread to end and
+//!   returns. The module stays mapped (build.rs), and all data of the thread is owned by it or
+//!   lives as long as the process.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -94,8 +96,8 @@ impl KeyPools {
         KeyPools { pools: PerProcess::new(process), is_on }
     }
 
-    /// A fresh key pair that nobody else has or will have. None where none is ready: then the caller
-    /// makes one. `entropy` is asked for the keys to come.
+    /// Takes a key pair that is given to no other caller. Returns `None` if no key is ready: the
+    /// caller then generates one. Randomness for future keys is drawn from `entropy`.
     pub fn take(
         &self,
         engine: &'static Engine,
@@ -119,7 +121,7 @@ struct Pools {
 
 /// There is no thread.
 const NONE: u8 = 0;
-/// Somebody starts it.
+/// A caller is starting it.
 const STARTING: u8 = 1;
 /// It makes keys until the pools are dropped.
 const RUNNING: u8 = 2;
@@ -155,14 +157,14 @@ impl Pools {
         self.shared.shelves.order(place, is_ready.then_some(bytes));
     }
 
-    /// Starts the thread, if it does not run yet. Where the system starts none, or another caller is about
-    /// to, there is none for this order; a later one may have it.
+    /// Starts the thread unless it is running. Returns false if the system cannot start one, or
+    /// another caller is starting it; a later order may then have a thread.
     fn has_thread(&self) -> bool {
         let (acquire, release) = (Ordering::Acquire, Ordering::Release);
         match self.thread.compare_exchange(NONE, STARTING, acquire, acquire) {
             Ok(_) => {
                 let shared = Arc::clone(&self.shared);
-                // The handle is dropped: nobody waits for the thread.
+                // The handle is dropped, because the thread is never joined.
                 let starts = host::spawn("gabion-keys".to_owned(), move || shared.work()).is_ok();
                 self.thread.store(if starts { RUNNING } else { NONE }, release);
                 starts
@@ -190,7 +192,7 @@ impl Drop for Pools {
 }
 
 impl PoolContext {
-    /// What the thread does until the pools are dropped.
+    /// The loop of the thread until the pools are dropped.
     fn work(&self) {
         self.shelves.work(|place, bytes| self.make(POOLED[place], bytes));
         self.shelves.try_clear();
@@ -229,7 +231,7 @@ impl Entropy for EntropyBuffer {
     fn fill(&self, out: &mut [u8]) -> Result<(), EntropyError> {
         let (from, to) = (self.used.get(), self.used.get() + out.len());
         let bytes = self.bytes.get(from..to);
-        // One scalar in 2^32 of P-256 and P-384 is none, and is drawn again.
+        // One in 2^32 random strings is not a valid P-256 or P-384 scalar; it is drawn again.
         let bytes = bytes.ok_or_else(|| EntropyError("what was drawn is used up".into()))?;
         out.copy_from_slice(bytes);
         self.used.set(to);
@@ -320,7 +322,7 @@ mod tests {
             }
         }
         assert_eq!(pools.thread.load(Ordering::Relaxed), NONE);
-        // Uses that lie far apart are none: as if ten seconds were over after each.
+        // Uses that are far apart do not count: with an interval of zero, all are.
         let pools = Pools::new(engine(), Duration::ZERO);
         for _ in 0..4 * USES_MIN {
             assert!(pools.take(Algorithm::MlKem768, &OsEntropy).is_none());

@@ -39,7 +39,8 @@ impl<T: ForkAware> PerProcess<T> {
         PerProcess { process: Arc::clone(process), current: AtomicPtr::new(null_mut()) }
     }
 
-    /// This process's value, which `make` makes where there is none. None where forks cannot be told.
+    /// Returns this process's value, calling `make` if it does not exist. Returns `None` if forks
+    /// cannot be detected.
     pub fn get(&self, make: impl FnOnce() -> T) -> Option<&T> {
         Some(self.of(self.process.token()?, make))
     }
@@ -66,7 +67,7 @@ impl<T: ForkAware> PerProcess<T> {
             }
             // Another thread of this process was first.
             Err(theirs) => {
-                // SAFETY: from the box above, and nobody else has seen it.
+                // SAFETY: from the box above, and no other code has seen it.
                 drop(unsafe { Box::from_raw(fresh) });
                 // SAFETY: what is in place is never null again, and as above.
                 unsafe { &(*theirs).value }
@@ -78,7 +79,7 @@ impl<T: ForkAware> PerProcess<T> {
 impl<T: ForkAware> Drop for PerProcess<T> {
     fn drop(&mut self) {
         let current = std::mem::replace(self.current.get_mut(), null_mut());
-        // SAFETY: null, or from the box in `of`; nobody uses a provider that is torn down.
+        // SAFETY: null, or from the box in `of`; a provider that is torn down is not in use.
         let Some(owned) = (unsafe { current.as_ref() }) else {
             return;
         };

@@ -19,7 +19,7 @@ use crate::tables::Tables;
 pub struct Provider {
     /// The core that loaded it.
     pub core: Core,
-    /// What it registers.
+    /// The tables that it registers.
     pub tables: Tables,
     /// How files are read and written.
     pub bio: BioCalls,

@@ -1,12 +1,12 @@
-//! What can be chosen where the provider is loaded: in its section of the configuration file, or in
-//! the environment, which comes first.
+//! The settings of the provider: in its section of the configuration file or in the environment,
+//! which takes precedence.
 
 use std::ffi::{CStr, OsStr, OsString};
 use std::io::Write;
 
 use gabion_engine::rights;
 
-/// Something that is off unless somebody asks for it.
+/// A setting that is off by default.
 pub struct Switch {
     /// Its name in the provider's section of the configuration file.
     pub name: &'static CStr,
@@ -18,24 +18,24 @@ pub struct Switch {
 pub const TLS_DRAFTS: Switch =
     Switch { name: c"tls-draft-signatures", variable: "GABION_TLS_DRAFT_SIGNATURES" };
 
-/// Key pairs of KEMs that are made ahead.
+/// Key pairs of KEMs that are generated in advance.
 pub const KEY_POOLS: Switch = Switch { name: c"key-pools", variable: "GABION_KEY_POOLS" };
 
-/// X25519 by itself; where nobody says, it is on with [`KEY_POOLS`], which have a shelf for it.
+/// X25519 by itself. If unset, it is on if [`KEY_POOLS`] is on, which has a shelf for it.
 pub const X25519: Switch = Switch { name: c"x25519", variable: "GABION_X25519" };
 
 /// Operations that pause the asynchronous job they are in.
 pub const ASYNC_JOBS: Switch = Switch { name: c"async-jobs", variable: "GABION_ASYNC_JOBS" };
 
-/// When self-tests run: at the first use of what they test, unless somebody asks for [`AT_LOAD`].
+/// When self-tests run: before the first use of each algorithm (the default), or [`AT_LOAD`].
 pub const SELF_TESTS: Switch = Switch { name: c"self-tests", variable: "GABION_SELF_TESTS" };
 
-/// All of them, where the provider is loaded.
+/// Runs all self-tests when the provider is loaded.
 const AT_LOAD: &str = "at-load";
-/// As without a word.
+/// The default.
 const AT_FIRST_USE: &str = "at-first-use";
 
-/// Whether all self-tests run where the provider is loaded.
+/// Returns whether all self-tests run when the provider is loaded.
 pub fn tests_at_load(configured: Option<&CStr>) -> bool {
     let Some((name, word)) = SELF_TESTS.word(configured) else { return false };
     let is_at_load = word.eq_ignore_ascii_case(AT_LOAD);
@@ -49,17 +49,17 @@ pub fn tests_at_load(configured: Option<&CStr>) -> bool {
 }
 
 impl Switch {
-    /// Whether it is on, by what the environment says, or else the configuration.
+    /// Returns whether the switch is on, according to the environment or else the configuration.
     pub fn is_on(&self, configured: Option<&CStr>) -> bool {
         self.parse(configured).unwrap_or(false)
     }
 
-    /// What was said of it, if anything was.
+    /// Returns the value; `None` if it is not set.
     pub fn parse(&self, configured: Option<&CStr>) -> Option<bool> {
         self.word(configured).map(|(name, word)| switch(&name, &word))
     }
 
-    /// Where a word was said, and which.
+    /// Returns where the setting was found, and its text.
     fn word(&self, configured: Option<&CStr>) -> Option<(String, String)> {
         let said = variable(self.variable).map(|word| (self.variable.to_owned(), word));
         let name = || self.name.to_string_lossy().into_owned();
@@ -67,30 +67,30 @@ impl Switch {
     }
 }
 
-/// Whether the program was started where nothing but the FIPS module is to serve (`gabion exec`).
+/// Returns whether only the FIPS module may serve this process (mode `only` of `gabion exec`).
 pub fn is_fips_only() -> bool {
     variable("GABION_OPENSSL_FIPS_MODE").is_some_and(|mode| mode == "only")
 }
 
-/// A variable of the environment, as a text.
+/// Returns an environment variable as text.
 pub fn variable(name: impl AsRef<OsStr>) -> Option<String> {
     Some(variable_os(name)?.to_string_lossy().into_owned())
 }
 
-/// A variable of the environment; not in a program that runs with more rights than its user.
+/// Returns an environment variable; `None` if the program has more rights than its caller.
 pub fn variable_os(name: impl AsRef<OsStr>) -> Option<OsString> {
     let is_trusted = !rights::is_privileged();
     std::env::var_os(name).filter(|value| is_trusted && !value.is_empty())
 }
 
-/// What a word means as a switch; what means nothing is told and leaves the switch off.
+/// Parses a switch. An unknown value prints a warning and leaves the switch off.
 fn switch(name: &str, word: &str) -> bool {
     let is_one_of = |words: [&str; 4]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
     if is_one_of(["1", "yes", "on", "true"]) {
         return true;
     }
     if !is_one_of(["0", "no", "off", "false"]) {
-        // Not eprintln, which panics where nobody reads stderr any more.
+        // Not eprintln, which panics if stderr is closed.
         let _ = writeln!(
             std::io::stderr(),
             "gabion: {name} is `{word}`; expected 1, yes, on, true, 0, no, off or false; it stays off"
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn switches_are_off_by_default() {
-        // Nobody sets the variables for this program's tests.
+        // The variables are not set in this program's tests.
         for switch in [TLS_DRAFTS, KEY_POOLS, X25519, ASYNC_JOBS] {
             assert!(!switch.is_on(None));
             assert_eq!(switch.parse(None), None);

@@ -90,7 +90,7 @@ struct Context {
     deterministic: bool,
     /// Randomness for signing, given by a test.
     test_entropy: Option<Zeroizing<Vec<u8>>>,
-    /// What came by `update`; `None` before its first call.
+    /// The data passed to `update`; `None` before its first call.
     buffer: Option<MessageBuffer>,
     /// The signature that `verify_final` will check.
     signature: Vec<u8>,
@@ -110,7 +110,7 @@ enum MessageBuffer {
 enum MessageInput<'a> {
     /// In one piece.
     Whole(&'a [u8]),
-    /// As the digest of a pre-hash variant, or mu, that it came to.
+    /// The digest of a pre-hash variant, or mu.
     Hashed(&'a [u8]),
 }
 
@@ -161,7 +161,7 @@ impl TakesParams for Context {
             self.test_entropy = Some(Zeroizing::new(entropy.to_vec()));
         }
         if let Some(deterministic) = params.int(name::DETERMINISTIC)? {
-            // As the default provider takes it: of SLH-DSA every number but 0, of ML-DSA none but 1.
+            // As in the default provider: SLH-DSA accepts every number except 0, ML-DSA only 1.
             let is_slh = self.algorithm.info().family == Family::SlhDsa;
             self.deterministic = if is_slh { deterministic != 0 } else { deterministic == 1 };
         }
@@ -234,7 +234,7 @@ impl Context {
         Ok(1)
     }
 
-    /// What the pieces of a message are gathered in.
+    /// Returns an empty buffer for the pieces of a message.
     fn nothing_yet(&self) -> Result<MessageBuffer, Failure> {
         if let Some(hash) = self.algorithm.hash {
             let pieces = Pieces::to_digest(hash).map(MessageBuffer::Hashed);
@@ -267,7 +267,7 @@ impl Context {
         }
     }
 
-    /// What of a message is signed; `digest` holds that of a pre-hash variant.
+    /// Returns the part of a message that is signed; `digest` holds that of a pre-hash variant.
     fn message<'a>(
         &'a self,
         message: MessageInput<'a>,
@@ -483,7 +483,7 @@ unsafe fn write_signature(
     room: usize,
     message: Option<Option<&[u8]>>,
 ) -> c_int {
-    // SAFETY: the core passes a context of newctx, and a length of its own.
+    // SAFETY: the core passes a context of newctx, and a valid length.
     let (context, signature_len) = unsafe {
         let Ok(context) = borrow::<Context>(context) else {
             return 0;

@@ -91,7 +91,7 @@ pub struct OpenedKey {
     pub algorithm: Algorithm,
     /// Its public half.
     pub public: PublicKey,
-    /// What signs; none where only the public key was asked for.
+    /// The signer; `None` if only the public key was requested.
     pub signer: Option<Arc<Signer>>,
 }
 
@@ -115,11 +115,11 @@ impl Signer {
         self.signature_len
     }
 
-    /// Signs a message with an index of its own.
+    /// Signs a message with a new index.
     ///
     /// # Errors
-    /// The state is not safe or is used up, or this process was forked from the one that opened the key: then there is
-    /// no signature.
+    /// The state is not safe or used up, or this process was forked from the one that opened the
+    /// key. Then there is no signature.
     pub fn sign(&self, message: &[u8]) -> Result<Vec<u8>, Failure> {
         memory::check()?;
         let open = self.open.as_ref().ok_or(Error::Lost)?;

@@ -1,4 +1,4 @@
-//! What the provider counts: a row for each algorithm and operation.
+//! The counters of the provider: a row for each algorithm and operation.
 
 use std::path::PathBuf;
 
@@ -62,7 +62,8 @@ fn counters() -> &'static Counters<ROWS> {
             None => Counters::in_memory(&IN_MEMORY),
             Some(Ok(counters)) => counters,
             Some(Err(error)) => {
-                // Who asked for counters and gets none must hear of it; cryptography goes on.
+                // A user who requested counters must learn that they are unavailable; cryptography
+                // continues.
                 print_line(&format!(
                     "gabion: {STATS_VARIABLE}: {error}; counting in memory only\n"
                 ));
@@ -98,7 +99,7 @@ fn place(algorithm: KeyType, operation: Operation) -> usize {
     }
 }
 
-/// What a row counts.
+/// Returns the algorithm and operation of a row.
 fn row(index: usize) -> (&'static str, &'static str) {
     if index == KEY_SCHEDULE {
         return ("TLS13-KDF", "derive");

@@ -1,8 +1,8 @@
 //! Lines on standard error.
 
-/// Prints a line, as far as it gets. Not through the standard library: its lock asks for the thread's
-/// number in thread-local storage, for which the dynamic loader allocates, and it ends the process where
-/// it can't; and `eprintln` panics where nobody reads stderr any more.
+/// Prints a line to stderr, ignoring errors. It bypasses the standard library, whose lock needs the
+/// thread's number in thread-local storage: the dynamic loader allocates it, and ends the process
+/// if it cannot. `eprintln` also panics if stderr is closed.
 pub(crate) fn print_line(line: &str) {
     let mut bytes = line.as_bytes();
     while !bytes.is_empty() {

@@ -69,7 +69,7 @@ const EXPECTS_PRIVATE: c_int = 4;
 struct Loader {
     provider: ProviderRef,
     address: Address,
-    /// What the caller expects; 0 is anything.
+    /// The object type that the caller expects; 0 accepts any.
     expected: c_int,
     /// Whether the key was handed over, or could not be: there is one, and one try.
     is_over: bool,
@@ -116,7 +116,7 @@ unsafe extern "C" fn load(
     let Ok(loader) = (unsafe { borrow_mut::<Loader>(loader) }) else {
         return 0;
     };
-    // Whoever reads a store to its end would try for ever what fails each time.
+    // A caller that reads a store to its end would otherwise retry a permanent failure forever.
     let was_over = std::mem::replace(&mut loader.is_over, true);
     let (provider, expected) = (loader.provider, loader.expected);
     let Some(callback) = callback.filter(|_| !was_over) else {

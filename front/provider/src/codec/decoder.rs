@@ -115,8 +115,8 @@ unsafe extern "C" fn serves_private(_: *mut c_void, selection: c_int) -> c_int {
 }
 
 impl Structure {
-    /// Whether it holds what is asked for: whoever asks for a private key, among other things, gets
-    /// no public one. No selection asks for anything.
+    /// Returns whether the structure satisfies a selection. If a private key is selected, possibly
+    /// with other parts, a public key does not. An empty selection accepts anything.
     pub fn serves(self, selection: c_int) -> bool {
         match (selection & select::PRIVATE_KEY != 0, selection & select::PUBLIC_KEY != 0) {
             (true, _) => self == Structure::Private,
@@ -149,7 +149,7 @@ unsafe extern "C" fn decode(
         if decoder.is_left_to_default() {
             return Ok(None);
         }
-        // SAFETY: the core passes a BIO of its own for the call.
+        // SAFETY: the core passes a valid BIO for the call.
         let der = unsafe { provider.bio.read_sequence(input) };
         Ok(der.and_then(|der| decoder.recognise(&der)).map(|known| (known, callback)))
     });
@@ -188,7 +188,8 @@ pub unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) 
             Param::reference(name::OBJECT_REFERENCE, place),
             Param::END,
         ];
-        // SAFETY: the core's callback; the list has an end, and what it points to stays.
+        // SAFETY: the core's callback; the list is terminated, and the data it points to stays
+        // valid.
         let answer = unsafe { callback(params.as_ptr(), argument) };
         // SAFETY: `load` took the key and left null in its place, or the key is still ours.
         unsafe { take_back::<Key>(place.read()) };
@@ -199,8 +200,8 @@ pub unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) 
 /// OSSL_OBJECT_PKEY: what is decoded is a key.
 static OBJECT_PKEY: c_int = 2;
 
-/// The main names as C strings, in the order of [`KEY_TYPES`]. Made by every thread that is first, and one is
-/// kept: a forked child waits for nobody.
+/// The main names as C strings, in the order of [`KEY_TYPES`]. Racing threads each build it and one
+/// result is kept, so that a forked child never waits.
 fn data_types() -> &'static [CString] {
     static TYPES: OnceBox<Vec<CString>> = OnceBox::new();
     let name = |key_type: &KeyType| CString::new(key_type.name()).unwrap_or_default();
@@ -245,7 +246,7 @@ enum DecodedKey {
     Damaged(String),
 }
 
-/// What the default provider can be told about reading private keys.
+/// The settings of the default provider for reading private keys.
 const READING: [(Family, &[&CStr]); 2] = [
     (
         Family::MlKem,
@@ -260,8 +261,8 @@ const READING: [(Family, &[&CStr]); 2] = [
 ];
 
 impl Decoder {
-    /// Whether somebody has told the default provider how to read private keys of this family: then
-    /// it does, and they cross over.
+    /// Returns whether the configuration sets how the default provider reads private keys of this
+    /// family. It then reads them, and the keys are exported to this provider.
     fn is_left_to_default(&self) -> bool {
         let family = self.key_type.info().family;
         let is_told = |name: &&'static CStr| self.provider.core.setting(name).is_some();
@@ -355,7 +356,7 @@ pub fn file_form(key_type: KeyType) -> Option<FileForm> {
     Some(FileForm { oid: key_type.oid()?, ..form })
 }
 
-/// What stands before the key in a SubjectPublicKeyInfo, for keys of the one length that they have.
+/// The bytes before the key in a SubjectPublicKeyInfo, for key types with a fixed key length.
 struct Prefix {
     bytes: Vec<u8>,
     key_len: usize,

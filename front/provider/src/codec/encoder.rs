@@ -1,12 +1,12 @@
 //! Encoders: keys of the algorithms that OpenSSL lacks, as SubjectPublicKeyInfo, PKCS#8 and text.
 //!
-//! Keys of algorithms that the default provider has too are written by its encoders, to which
-//! they cross over: so every form and option that they have stays as it is. What cannot cross over
-//! is a key of which parameters alone are asked for, and there are none: the default provider prints
-//! the public key of its own keys then (EVP_PKEY_print_params), and [`PARAMETERS`] does so of ours.
+//! Keys of algorithms that the default provider supports are written by its encoders, after export
+//! to it, so all of its forms and options remain available. The exception is printing only the
+//! parameters of a key, which these algorithms do not have: the default provider then prints the
+//! public key (EVP_PKEY_print_params), and so does [`PARAMETERS`].
 //!
-//! A private key is encrypted as PBES2 (RFC 8018, section 6.2) where a cipher was asked for, and
-//! never written in the clear then.
+//! If a cipher was requested, a private key is encrypted with PBES2 (RFC 8018, section 6.2) and
+//! never written in the clear.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::{Display, Write};
@@ -34,7 +34,7 @@ const ITERATIONS: u32 = 100_000;
 /// Longest password, in bytes.
 const PASSWORD_MAX: usize = 1024;
 
-/// What an encoder writes.
+/// The output of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// A SubjectPublicKeyInfo; PEM or DER.
@@ -45,20 +45,20 @@ pub enum Output {
     Encrypted(Wrap),
     /// Text for people.
     Text,
-    /// The same where no part of the key was asked for.
+    /// Text if no part of the key was selected.
     Parameters,
 }
 
 /// PEM or DER.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wrap {
-    /// As it is.
+    /// DER without an envelope.
     Der,
     /// In base 64 between labels (RFC 7468).
     Pem,
 }
 
-/// What there is: in the order of [`ENCODERS`], and [`PARAMETERS`] at the end.
+/// All outputs: those of [`ENCODERS`] in order, followed by [`PARAMETERS`].
 const OUTPUTS: [Output; 8] = [
     Output::Public(Wrap::Der),
     Output::Public(Wrap::Pem),
@@ -122,7 +122,7 @@ pub type Password =
 struct Encoder {
     provider: ProviderRef,
     output: Output,
-    /// What private keys are encrypted with.
+    /// The cipher that encrypts private keys.
     cipher: Option<Cipher>,
     /// Whether a cipher was asked for that there is not: then nothing is written.
     refused: bool,
@@ -232,7 +232,7 @@ unsafe extern "C" fn encode(
 /// Asks for the password of a private key.
 ///
 /// # Errors
-/// There is none.
+/// The password could not be obtained.
 ///
 /// # Safety
 /// The core's callback, or null, with its argument.

@@ -1,9 +1,9 @@
-//! Which forms of a private key are written and read, where somebody has chosen.
+//! The configured formats for writing and reading private keys.
 //!
-//! The default provider takes two lists for ML-DSA, and two for ML-KEM, as parameters of the provider:
-//! `output_formats`, of which it writes the first that the key can have, and `input_formats`, outside
-//! of which it reads nothing. Keys of HashML-DSA are ML-DSA keys under another identifier, which it
-//! lacks: they follow the lists of ML-DSA here.
+//! The default provider has two settings each for ML-DSA and ML-KEM: `output_formats`, of which it
+//! writes the first that the key supports, and `input_formats`, which lists all formats that it
+//! reads. HashML-DSA keys are ML-DSA keys with another identifier, which the default provider
+//! lacks: here they use the settings of ML-DSA.
 
 use std::ffi::CStr;
 
@@ -27,7 +27,8 @@ enum Format {
     Foreign,
 }
 
-/// OpenSSL's table of names: where nobody has chosen, the first that the key can have is written.
+/// The format names of OpenSSL. Without a setting, the first format that the key supports is
+/// written.
 const FORMATS: [(&str, Format); 6] = [
     ("seed-priv", Format::SeedPriv),
     ("priv-only", Format::PrivOnly),
@@ -66,7 +67,7 @@ fn named(list: &[u8]) -> Vec<Format> {
     formats
 }
 
-/// What was chosen; all where nobody has chosen.
+/// Returns the configured formats, or all of them without a setting.
 fn chosen(provider: &Provider, setting: &'static CStr) -> Vec<Format> {
     match provider.core.setting(setting) {
         Some(list) => named(list.to_bytes()),
@@ -74,10 +75,10 @@ fn chosen(provider: &Provider, setting: &'static CStr) -> Vec<Format> {
     }
 }
 
-/// What is written of a private key, of the forms that are there: the first choice that it can have.
+/// Chooses the format to write: the first configured one among the available forms.
 ///
 /// # Errors
-/// None of those that were chosen.
+/// None of the configured formats is available.
 pub fn to_write<'a>(
     provider: &Provider,
     algorithm: KeyType,
@@ -108,11 +109,11 @@ pub fn is_foreign(algorithm: KeyType, key: &Private) -> bool {
         && !Forms::from_octets(OctetForm::Choice, &key.octets).is_ok_and(is_standard)
 }
 
-/// Whether a private key may be read that came in this form; one in no form at all may, for its
-/// reader to say what is wrong.
+/// Checks that a private key in this form may be read. A key in an unknown form is accepted here,
+/// so that its reader can report the error.
 ///
 /// # Errors
-/// It may not: somebody has chosen others.
+/// The configuration excludes this format.
 pub fn may_read(provider: &Provider, algorithm: KeyType, key: &Private) -> Result<(), Failure> {
     if !is_listed(algorithm) {
         return Ok(());

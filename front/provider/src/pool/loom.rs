@@ -32,7 +32,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// `begun` is told of every batch that the thread begins.
+    /// `begun` is notified of every batch that the thread begins.
     fn new(begun: Option<Arc<Notify>>) -> Self {
         let idle = Duration::from_secs(3600);
         let shelves = Arc::new(Shelves::new(1, Sizes { batch: BATCH, uses_min: 1, idle }));
@@ -109,7 +109,7 @@ fn a_taker_without_randomness_leaves_the_order_to_others() {
     take_on_two_threads(2, false);
 }
 
-/// Were a wake-up lost, nobody would go on.
+/// If a wake-up were lost, the test would deadlock.
 #[test]
 fn requested_keys_are_generated() {
     model(|| {

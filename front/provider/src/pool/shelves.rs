@@ -16,7 +16,7 @@ use zeroize::Zeroizing;
 /// The numbers of all shelves.
 #[derive(Clone, Copy)]
 pub struct Sizes {
-    /// What is made together. A shelf holds two batches: one to live on while the next one is made.
+    /// Batch size. A shelf holds two batches, one of which is used while the next one is made.
     pub batch: usize,
     /// Uses of a shelf within `idle` that show that it will be used.
     pub uses_min: u32,
@@ -24,7 +24,7 @@ pub struct Sizes {
     pub idle: Duration,
 }
 
-/// What takers and the thread share.
+/// The state shared by callers and the thread.
 pub struct Shelves<T> {
     sizes: Sizes,
     state: Mutex<State<T>>,
@@ -36,7 +36,7 @@ struct State<T> {
     is_over: bool,
 }
 
-/// What lies ready, and what is on its way.
+/// The keys that are ready, and those on order.
 pub struct Shelf<T> {
     things: Vec<T>,
     order: Order,
@@ -80,7 +80,7 @@ impl<T> Shelf<T> {
         (thing, orders)
     }
 
-    /// Wipes what nobody wanted since the last call.
+    /// Wipes shelves that were not used since the last call.
     fn rest(&mut self) {
         if self.uses == 0 {
             // Dropping a key wipes it.
@@ -131,7 +131,8 @@ impl<T> Shelves<T> {
         }
     }
 
-    /// What the thread does until [`Self::close`]: `make` makes the batch of a shelf. It may not panic.
+    /// The loop of the thread until [`Self::close`]: `make` makes a batch for a shelf. It must not
+    /// panic.
     pub fn work(&self, make: impl Fn(usize, Zeroizing<Vec<u8>>) -> Vec<T>) {
         let mut state = self.lock();
         let mut rests_at = Instant::now() + self.sizes.idle;
@@ -168,7 +169,7 @@ impl<T> Shelves<T> {
         self.changed.notify_one();
     }
 
-    /// Wipes every shelf, unless somebody is at them.
+    /// Wipes every shelf, unless the lock is held.
     pub fn try_clear(&self) {
         if let Ok(mut state) = self.state.try_lock() {
             state.shelves.iter_mut().for_each(|shelf| *shelf = Shelf::empty());
