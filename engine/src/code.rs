@@ -1,4 +1,4 @@
-//! Whose code an algorithm runs in: a backend's kernels, a library's, or both beside each other.
+//! The origin of the code that runs an algorithm: a backend's kernels, a library, or both.
 
 use gabion_backend::Backend;
 use gabion_scheme::Algorithm;
@@ -6,12 +6,12 @@ use gabion_scheme::algorithms::{Family, Part};
 
 use crate::ecc::{self, Curve};
 
-/// The name that our own arithmetic has which is no kernel of a backend.
+/// The name of Gabion's arithmetic outside the backends.
 const OWN: &str = "gabion";
 
-/// Whose code runs an algorithm on a backend: the backend's name, that of a library (a crate), or several with
-/// ` + ` between them. A backend's name alone says only which one is asked: FN-DSA, curves and RSA are not written
-/// anew for each of them.
+/// Returns the origin of the code that runs an algorithm on a backend: the name of the backend or
+/// of a library (a crate), or several joined by ` + `. The backend's name alone does not tell,
+/// because FN-DSA, curves and RSA use the same code on all backends.
 pub fn code_of(algorithm: Algorithm, backend: &dyn Backend) -> String {
     let mut names: Vec<&str> = Vec::new();
     let parts = algorithm.info().parts;

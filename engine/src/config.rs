@@ -1,45 +1,52 @@
-//! How an engine is set up.
+//! The configuration of an engine.
 
 use std::ffi::OsString;
 
 use gabion_backend::rights;
 
-/// The environment variable that chooses the backend.
+/// The environment variable that selects the backend.
 pub const BACKEND_VARIABLE: &str = "GABION_BACKEND";
 
-/// The environment variable that has every signature verified before it is given out, or made twice (SLH-DSA).
+/// The environment variable that makes the engine verify every signature before it is returned, or
+/// make it twice (SLH-DSA).
 pub const VERIFY_VARIABLE: &str = "GABION_VERIFY_AFTER_SIGN";
 
 /// The environment variable that forbids GPUs.
 pub const GPU_VARIABLE: &str = "GABION_GPU";
 
-/// What an engine may use.
+/// The configuration of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Only the backend of this name; if `None`, the best one of the processor that passes its self-test. If it is a
-    /// device (`cuda`), the processor's follow it for what it does not do, and for what it loses. A GPU is used only if
-    /// it is named here.
+    /// The name of the only backend to use; `None` for the best one of the processor that passes its
+    /// self-test. If it is a device (`cuda`), the processor's backends run the operations that the
+    /// device does not support or loses. A GPU is used only if it is named here.
     pub backend: Option<String>,
-    /// Whether no GPU is used, or looked for, also if it is named.
+    /// Whether GPUs are neither used nor searched for, even if `backend` names one.
     pub without_gpu: bool,
     /// Whether [`Engine::sign`](crate::Engine::sign), its variants and
-    /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they give it
-    /// out. A computation that was disturbed, by an attacker who heats memory cells or by a
-    /// processor that ages, can make a signature that gives the private key away: such a lane says
-    /// [`Status::Fault`](crate::Status::Fault), its signature is wiped, and the backend is tested
-    /// again. Costs a verification each time, about a fifth of an ML-DSA signature. Of SLH-DSA, whose
-    /// faulty signatures verify, each is made twice and compared, in twice the time. A mask of ML-DSA that
-    /// serves twice, or has a pattern, gives signatures that verify and is not seen. Off by default;
-    /// hedged signing, which is the default, already takes most of the profit out of such faults.
-    /// Batches that go through [`Engine::run`](crate::Engine::run) are not verified.
+    /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they return it.
+    ///
+    /// A fault during signing, caused by an attacker (for example with Rowhammer) or an ageing
+    /// processor, can produce a signature that reveals the private key. With this option such a lane
+    /// gets [`Status::Fault`](crate::Status::Fault), its signature is wiped, and the backend is tested
+    /// again. This costs a verification per signature, about a fifth of an ML-DSA signature. Faulty
+    /// SLH-DSA signatures verify, so each is made twice and compared, which doubles the time.
+    ///
+    /// Not detected: an ML-DSA mask that is used twice or is not random, because such signatures
+    /// verify. Off by default; hedged signing, which is the default, already makes most such faults
+    /// useless to an attacker. Batches of [`Engine::run`](crate::Engine::run) are not verified.
     pub verify_after_sign: bool,
 }
 
 impl Config {
-    /// Reads `GABION_BACKEND`; unset, empty and `auto` choose among the processor's by detection. Reads `GABION_GPU`; anything but unset,
-    /// empty and `auto` forbids GPUs, `off` among it. Reads
-    /// `GABION_VERIFY_AFTER_SIGN`; anything but unset, empty and `0` turns it on. Reads none of them in a program
-    /// that has more rights than its caller, who could so make every operation an error; such a program uses no GPU.
+    /// Reads the configuration from the environment:
+    ///
+    /// - `GABION_BACKEND` names the backend; if unset, empty or `auto`, it is detected.
+    /// - `GABION_GPU` forbids GPUs unless it is unset, empty or `auto`.
+    /// - `GABION_VERIFY_AFTER_SIGN` enables the verification unless it is unset, empty or `0`.
+    ///
+    /// A program with more rights than its caller ignores all of them, because the caller could make
+    /// every operation fail. Such a program uses no GPU.
     pub fn from_environment() -> Self {
         Config::from_variables(|name| std::env::var_os(name), rights::is_privileged())
     }
@@ -50,22 +57,22 @@ impl Config {
         }
         Config {
             backend: chosen(variable(BACKEND_VARIABLE)),
-            // Who writes `no`, `0` or `Off` means it; what only `off` turned off would serve by mistake.
+            // Values such as `no`, `0` and `Off` are meant to forbid GPUs too.
             without_gpu: chosen(variable(GPU_VARIABLE)).is_some(),
             verify_after_sign: is_on(variable(VERIFY_VARIABLE)),
         }
     }
 }
 
-/// What a variable says, unless it is unset, empty or `auto`. A value that is no text names no backend, and is not taken
-/// for an unset one.
+/// Returns the value of a variable; `None` if it is unset, empty or `auto`. A value that is not valid
+/// UTF-8 names no backend, and does not count as unset.
 fn chosen(value: Option<OsString>) -> Option<String> {
     value
         .map(|name| name.to_string_lossy().into_owned())
         .filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("auto"))
 }
 
-/// Whether a switch in the environment is on.
+/// Returns whether a switch in the environment is on.
 fn is_on(value: Option<OsString>) -> bool {
     value.is_some_and(|value| !value.is_empty() && value != "0")
 }

@@ -52,8 +52,8 @@ fn draw<const N: usize>(entropy: &dyn Entropy, lanes: usize) -> Result<Lanes<N>,
     Ok(values)
 }
 
-/// A buffer of randomness that is drawn at once for several purposes, and handed out piece by piece. Whoever needs
-/// more than that, as one does who draws again what is no scalar of a curve, has it from the source.
+/// A buffer of randomness, drawn once for several purposes and handed out piece by piece. Callers
+/// that need more, for example to redraw an invalid scalar of a curve, get it from the source.
 pub(crate) struct EntropyBuffer<'a> {
     source: &'a dyn Entropy,
     bytes: Zeroizing<Vec<u8>>,

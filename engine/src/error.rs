@@ -13,135 +13,135 @@ const LANES_MAX: usize = isize::MAX as usize >> 20;
 #[error("no randomness: {0}")]
 pub struct EntropyError(pub String);
 
-/// Most bytes of a request id.
+/// Maximum length of a request id in bytes.
 pub const REQUEST_ID_MAX: usize = 128;
 
-/// Why a ledger gives no index, or an index no signature.
+/// The reason why a ledger returns no index, or an index no signature.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LedgerError {
-    /// The key is used up, or was asked for more than is left.
+    /// The key is used up, or fewer indexes are left than requested.
     #[error(
         "nothing was signed: {wanted} signatures were asked for and {left} are left; the key is used up when none is"
     )]
     Exhausted {
-        /// How many were asked for.
+        /// The requested number of indexes.
         wanted: u64,
-        /// How many there are.
+        /// The remaining number of indexes.
         left: u64,
     },
-    /// More was to be reserved at once than the key can spare: a crash burns what is reserved.
+    /// The reservation exceeds what the key can spare: a crash burns the reserved indexes.
     #[error(
         "nothing was signed: {wanted} indexes were to be reserved at once, of {left} that are left, and a crash burns them all; \
          expected at most {most}"
     )]
     Reserve {
-        /// How many were to be reserved.
+        /// The requested size of the reservation.
         wanted: u64,
-        /// How many there are.
+        /// The remaining number of indexes.
         left: u64,
-        /// How many may be reserved.
+        /// The maximum size of the reservation.
         most: u64,
     },
     /// The state may not be the newest one, or not this process's: signing could use an index twice.
     #[error("the state is not safe to sign with, and nothing was signed: {0}")]
     Unsafe(
-        /// What was found.
+        /// The reason.
         String,
     ),
     /// Another process signs with the key.
     #[error("the key is in use by {0}")]
     Held(
-        /// By whom, as far as that is known.
+        /// The holder, as far as known.
         String,
     ),
-    /// A key's files can't be made where they were to be.
+    /// The files of a key cannot be created at their place.
     #[error("the key can't be made there: {0}")]
     Place(
-        /// What is in the way.
+        /// The reason.
         String,
     ),
-    /// The state can't be read or written. No index and no signature came out of it.
+    /// The state cannot be read or written. No index or signature was released.
     #[error("the state of the key: {0}")]
     Unavailable(
-        /// What failed.
+        /// The failed operation.
         String,
     ),
-    /// A request id with another message than the first time.
+    /// A request id that was used for another message.
     #[error("the request id `{0}` was used for another message")]
     RequestConflict(
         /// The id.
         String,
     ),
-    /// A request id that is recorded already; whoever signs asks for its signature then.
+    /// A request id that is already recorded; the signer then retrieves its signature.
     #[error("the request id `{0}` is recorded already")]
     RequestKnown(
         /// The id.
         String,
     ),
-    /// A request id that can't be one.
+    /// A malformed request id.
     #[error("a request id has 1 to {REQUEST_ID_MAX} printable characters of ASCII")]
     RequestId,
 }
 
-/// Why an operation failed. No message carries a secret.
+/// The error of an operation. Messages contain no secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// Invalid input: a key, a length, a context.
     #[error(transparent)]
     Input(gabion_scheme::Error),
-    /// Invalid input: the algorithm does not do what was asked of it.
+    /// Invalid input: the algorithm does not support the operation.
     #[error("{algorithm} can't {operation}; expected {expected}")]
     WrongAlgorithm {
-        /// The algorithm that was named.
+        /// The algorithm.
         algorithm: Algorithm,
-        /// What was asked.
+        /// The requested operation.
         operation: &'static str,
-        /// Which algorithms can.
+        /// The algorithms that support it.
         expected: &'static str,
     },
-    /// Invalid input: an algorithm whose code was left out of this build.
+    /// Invalid input: this build omits the algorithm.
     #[error("{0} is not in this build; expected one that was made with the feature `{feature}`", feature = .0.info().family.feature())]
     NotBuilt(Algorithm),
-    /// Invalid input: the lane was refused.
+    /// Invalid input: the lane was rejected.
     #[error("{algorithm} {task} was refused: {status:?}")]
     Lane {
         /// The algorithm.
         algorithm: Algorithm,
-        /// What was asked.
+        /// The requested task.
         task: Task,
-        /// The lane's verdict.
+        /// The status of the lane.
         status: Status,
     },
-    /// Invalid input: a key file's structure is not the algorithm's, or holds parts that do not
-    /// belong together.
+    /// Invalid input: the structure of a key file does not match the algorithm, or its parts do not
+    /// match each other.
     #[error("{0}")]
     KeyFile(String),
-    /// Invalid input: more bytes than the standard has room for.
+    /// Invalid input: the bytes exceed the maximum length of the standard.
     #[error("{what} has {got} bytes; at most {most} are possible")]
     TooLong {
-        /// What the bytes were to be.
+        /// The kind of data.
         what: &'static str,
-        /// How many there may be.
+        /// The maximum length.
         most: usize,
-        /// The length that came.
+        /// The actual length.
         got: usize,
     },
-    /// Invalid input: more lanes than any memory has room for.
+    /// Invalid input: the batch is larger than any memory.
     #[error("a batch of {lanes} lanes; at most {LANES_MAX} are possible")]
     TooMany {
-        /// How many there were to be.
+        /// The number of lanes.
         lanes: usize,
     },
     /// The signature does not verify.
     #[error("the signature does not verify")]
     BadSignature,
-    /// Resource: the system gave no memory, or no stack, which is memory too. Nothing of it is kept in mind:
-    /// the same operation succeeds when there is some.
+    /// Resource: the system provided no memory, or no stack. This is not remembered: the same
+    /// operation succeeds when memory is available.
     #[error("the system gave no memory for {0}; try again later")]
     NoMemory(
-        /// What it was to be.
+        /// The purpose of the memory.
         &'static str,
     ),
     /// Resource: no randomness.
@@ -150,52 +150,54 @@ pub enum Error {
     /// Invalid input: `GABION_BACKEND` names a backend that this machine does not have.
     #[error("no backend `{wanted}` on this machine; there are: {available}")]
     NoSuchBackend {
-        /// The name that was given.
+        /// The requested name.
         wanted: String,
-        /// The names that could be given.
+        /// The available names.
         available: String,
     },
-    /// Resource: `GABION_BACKEND` names a device's backend, and no device can be used.
+    /// Resource: `GABION_BACKEND` names a device, but no device is usable.
     #[error("backend `{wanted}`: {why}; unset GABION_BACKEND to go on without")]
     NoDevice {
-        /// The name that was given.
+        /// The requested name.
         wanted: String,
-        /// Why there is none.
+        /// The reason.
         why: String,
     },
-    /// Resource: as many jobs wait as may. Try again later, or run the operation without the queue.
+    /// Resource: the queue has reached its limit. Try again later, or run the operation without the
+    /// queue.
     #[error("the queue is full; try again later, or call the engine directly")]
     Busy,
     /// Resource: the queue was shut down, or belongs to the process that forked this one.
     #[error("the queue is closed, or its workers belong to another process; make a new one")]
     Closed,
-    /// Resource: no backend is available. Each that may run the algorithm declined the batch, lost it, or is set
-    /// aside since it lost another. Nothing came out.
+    /// Resource: no backend is available. Each candidate declined or lost the batch, or is
+    /// quarantined after losing another one. No output was produced.
     #[error("no backend takes {algorithm} {task} for now; try again later")]
     BackendUnavailable {
         /// The algorithm.
         algorithm: Algorithm,
-        /// What was asked.
+        /// The requested task.
         task: Task,
     },
-    /// A key that signing uses up gives no index, or no signature.
+    /// A stateful key returns no index or no signature.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
-    /// Integrity: the job was not run to its end. A defect; please report it.
+    /// Integrity: the job was not completed. This is a defect; please report it.
     #[error("the job was lost, or its result was fetched before")]
     Lost,
-    /// Integrity: both halves of a key pair were used, and do not belong together.
+    /// Integrity: the halves of a key pair do not match.
     #[error("the {0} key pair failed its pairwise test")]
     Pairwise(Algorithm),
-    /// Integrity: every backend gave a wrong answer of this algorithm.
+    /// Integrity: every backend returned a wrong answer for this algorithm.
     #[error("every backend failed its self-test for {0}; nothing can be trusted to run it")]
     NoBackend(Algorithm),
-    /// Integrity: a backend panicked and no other could take over. A defect; please report it.
+    /// Integrity: a backend panicked and no other could take over. This is a defect; please report
+    /// it.
     #[error("a backend panicked in {algorithm} {task} and no other could take over; report it")]
     Panicked {
         /// The algorithm.
         algorithm: Algorithm,
-        /// What was asked.
+        /// The requested task.
         task: Task,
     },
 }
@@ -269,7 +271,7 @@ pub(crate) fn check_count(lanes: usize) -> Result<(), Error> {
     if lanes > LANES_MAX { Err(Error::TooMany { lanes }) } else { Ok(()) }
 }
 
-/// As many keys as were asked for, or none.
+/// Returns the keys if there are as many as requested, else an error.
 pub(crate) fn all_keys<K>(algorithm: Algorithm, n: usize, keys: Vec<K>) -> Result<Vec<K>, Error> {
     match keys.len() == n {
         true => Ok(keys),
@@ -346,7 +348,7 @@ fn public_reason(family: Family) -> &'static str {
     }
 }
 
-/// The same of a private key.
+/// Returns why a private key of a family is rejected, as far as the status of the lane tells.
 fn private_reason(family: Family) -> &'static str {
     match family {
         Family::MlKem => {

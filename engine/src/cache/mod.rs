@@ -1,4 +1,4 @@
-//! Public keys that were expanded lately, found again by their bytes.
+//! A cache of expanded public keys, looked up by their encoding.
 //!
 //! ```text
 //!   algorithm, bytes --SipHash, keyed at random--> 64 bits --> shard --> entry --whole key equal?--+
@@ -7,19 +7,19 @@
 //!          miss: expand outside the lock; who asks for the same key meanwhile waits for it
 //! ```
 //!
-//! For callers that get a peer's key as bytes again and again. A caller that can keep a
+//! For callers that repeatedly get the same peer's key as bytes. A caller that can keep a
 //! [`KemPublicKey`] or [`VerifyKey`] needs no cache: keys are expanded when they are decoded, and
 //! clones share the memory.
 //!
-//! - The bytes are compared whole, so a hit is never another key's, whatever the hash says.
-//! - The hash has a random key: nobody can choose keys that fall together. Where two do, the second
-//!   is expanded for its caller and not kept.
-//! - Memory is bounded: each shard evicts by CLOCK (a key that was asked for since the hand last
-//!   passed stays) until the new key fits. A key that is refused by its standard's checks is not
-//!   kept, and one that is larger than a shard neither.
-//! - Time depends on the keys, which are public. A cache tells its callers, by their timing, whether
-//!   a key was used lately; do not share one between callers that must not learn that.
-//! - A forked child makes a cache of its own: a thread of its parent may have held a lock.
+//! - The complete bytes are compared, so a hit never returns another key, whatever the hash.
+//! - The hash has a random key, so an attacker cannot choose colliding keys. If two keys collide,
+//!   the second is expanded for its caller but not cached.
+//! - Memory is bounded: each shard evicts by CLOCK (a key that was used since the hand last passed
+//!   stays) until the new key fits. Keys that fail the standard's checks, and keys larger than a
+//!   shard, are not cached.
+//! - The timing depends on the keys, which are public. It reveals to all callers of a cache whether
+//!   a key was used recently; do not share a cache between callers that must not learn that.
+//! - A forked child creates a new cache: a thread of its parent may have held a lock.
 
 #[cfg(all(test, loom))]
 mod loom;
@@ -40,7 +40,7 @@ use shard::{CacheValue, Shard};
 const SHARDS_MAX: usize = 16;
 /// Fewest bytes of a shard where there is more than one: room for some keys of the largest kind.
 const SHARD_LEN_MIN: usize = 1 << 20;
-/// What an entry takes besides its key: its place in the index and in the list.
+/// Size of an entry without its key: its place in the index and in the list.
 const ENTRY_LEN: usize = 128;
 
 /// A bounded cache of expanded public keys. Share it by reference.
@@ -65,7 +65,7 @@ pub struct KeyCache {
     shards: Vec<Shard<PublicKey>>,
 }
 
-/// What a cache did, and what it holds.
+/// The statistics of a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheStats {
@@ -196,7 +196,7 @@ impl KeyCache {
         self.shard(algorithm, bytes).find_or_make(algorithm, bytes, make)
     }
 
-    /// What it did so far, and what it holds now.
+    /// Returns the statistics of the cache.
     pub fn stats(&self) -> CacheStats {
         let mut sum = CacheStats::default();
         for stats in self.shards.iter().map(Shard::stats) {
@@ -248,7 +248,7 @@ mod tests {
             assert_eq!(key.bytes(), public.bytes());
             let stats = cache.stats();
             assert_eq!((stats.hits, stats.misses, stats.keys), (4 * round, 4, 4));
-            // What the estimate is made of: 6 polynomials of 512 B, 20 of 1 KiB.
+            // The components of the estimate: 6 polynomials of 512 B, 20 of 1 KiB.
             let expected = 3 * (128 + 800 + 6 * 512) + 128 + 1312 + 20 * 1024;
             assert_eq!((stats.bytes, stats.evictions), (expected, 0));
         }
@@ -281,7 +281,7 @@ mod tests {
         let of_parts = 128 + 5 * (1952 + 32) + 1024 + (30 + 6) * 1024 + 8192;
         assert_eq!(of(Algorithm::MlDsa65Ed25519Sha512), of_parts);
         assert_eq!(of(Algorithm::MlDsa65EcdsaP256Sha512), 128 + 5 * (1952 + 65) + 1024 + 36 * 1024);
-        // What a hybrid or a composite holds of its lattice part counts as much as the part alone.
+        // The lattice component of a hybrid or composite is counted like the component alone.
         for (whole, part) in [
             (Algorithm::X25519MlKem768, Algorithm::MlKem768),
             (Algorithm::SecP521r1MlKem1024, Algorithm::MlKem1024),
@@ -311,8 +311,8 @@ mod tests {
         assert_eq!((stats.hits, stats.misses, stats.keys, stats.bytes), (0, 7, 0, 0));
     }
 
-    /// The same bytes are a key of two algorithms where their lengths agree; here they are refused
-    /// by one of the two, and must not come out of the cache for it.
+    /// Two algorithms with equal key lengths: one of them rejects these bytes, and the cache must
+    /// not return them for it.
     #[test]
     fn a_key_of_another_algorithm_is_another_key() {
         let engine = Engine::global().unwrap();

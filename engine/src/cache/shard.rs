@@ -155,7 +155,7 @@ impl<V: CacheValue> HashSlot<'_, V> {
         found
     }
 
-    /// Replaces the pending entry by the value, or removes it if there is none.
+    /// Replaces the pending entry by the value, or removes the entry if the value is `None`.
     fn store(&self, value: Option<&V>) {
         let mut state = lock(&self.shard.0);
         // The entry of a key that is being made is neither evicted nor cleared.
@@ -336,7 +336,7 @@ mod tests {
         assert!(get(&shard, 1, b"old", 40) && get(&shard, 3, b"new", 40));
     }
 
-    /// A model beside it: what is found must have been entered, and never is more held than fits.
+    /// Compares with a model: every key found must have been entered, and the size limit holds.
     #[test]
     fn a_random_walk_keeps_the_books() {
         let shard = Shard::new(500);

@@ -54,8 +54,8 @@ pub(crate) fn public_keys(
     Ok(public.into_iter().map(|key| Some(key.to_vec())).collect())
 }
 
-/// Diffie-Hellman of each private key with the public one beside it into `shared`, one secret after
-/// the other, and whether it succeeded; see [`derive`].
+/// Performs Diffie-Hellman for each pair of private and public key. Writes the secrets to `shared`,
+/// one after the other, and whether each succeeded; see [`derive`].
 ///
 /// # Errors
 /// No healthy backend.

@@ -91,7 +91,7 @@ impl SigningPart for SigningKey {
         &self.0.bytes
     }
 
-    /// The private key begins with ML-DSA's seed; there is none for the whole.
+    /// The private key starts with the seed of ML-DSA; a composite as a whole has no seed.
     fn seed(&self) -> Option<&[u8]> {
         None
     }
@@ -302,7 +302,7 @@ impl Representatives {
         !self.0[lane].is_empty()
     }
 
-    /// What the ML-DSA parts sign: M' with the label for its context.
+    /// Returns the messages for the ML-DSA components: M', with the label as the context.
     fn messages<'a>(&'a self, params: &'a Params) -> Vec<Message<'a>> {
         let context = params.label.as_bytes();
         self.0.iter().map(|message| Message::Pure { context, message }).collect()

@@ -38,8 +38,8 @@ fn curve_of(engine: &Engine, algorithm: Algorithm) -> Result<Curve, Error> {
     Ok(curve)
 }
 
-/// What is signed, in the forms that ECDSA has: a message, which the curve's hash digests, or its digest by any hash of
-/// FIPS 180-4 or FIPS 202; neither has a context.
+/// Returns the input of ECDSA: a message, which is hashed with the curve's hash, or its digest by a
+/// hash of FIPS 180-4 or FIPS 202. Contexts are not supported.
 fn signed<'a>(message: &Message<'a>) -> Option<SignatureInput<'a>> {
     match *message {
         Message::Pure { context: [], message } => Some(SignatureInput::Message(message)),
@@ -175,8 +175,8 @@ impl VerifyPart for VerifyKey {
     }
 
     fn decode(_: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
-        // Without the self-test, which signs: whether a point is one of the curve is no backend's matter,
-        // and whoever sends certificates decides which keys are decoded.
+        // Decodes without the self-test, which signs: the check of a point does not use a backend,
+        // and the sender of a certificate decides which keys are decoded.
         check_built(algorithm)?;
         let curve = Curve::of(algorithm).ok_or_else(|| unknown(algorithm))?;
         check_length("an ECDSA public key", curve.public_len(), bytes)?;

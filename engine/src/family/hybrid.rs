@@ -1,12 +1,12 @@
-//! Hybrid KEMs: ML-KEM in lanes beside a curve, one after the other.
+//! Hybrid KEMs: ML-KEM in lanes, combined with a curve.
 //!
 //! ```text
 //!   TLS groups   public, private, ct, secret = first part || second part    (RFC 10024)
 //!   X-Wing       secret = SHA3-256(K_M || K_X || ct_X || pk_X || label), private key = seed
 //! ```
 //!
-//! What the parts are, and which stands first, is a column of the table. A lane fails where either
-//! part does; its outputs are then all zero.
+//! The components and their order are a column of the table. A lane fails if either component does;
+//! its outputs are then all zero.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::route::Engine;
 /// Bytes of X-Wing's private key, its seed.
 const X_WING_SEED_LEN: usize = 32;
 
-/// What an algorithm is made of.
+/// The components of an algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Parts {
     algorithm: Algorithm,
@@ -90,11 +90,11 @@ impl Parts {
         }
     }
 
-    /// Diffie-Hellman of each private key with the public one beside it, and whether its secret may
-    /// be used. X-Wing's draft calls X25519 of RFC 7748 as a function (revision 10, sections 5.4 and
-    /// 5.5) and says nothing of the all-zero value, which RFC 7748 lets callers refuse;
-    /// implementations differ. It is taken as it comes: every ciphertext has a secret, and that is
-    /// hashed, so it is secret as long as ML-KEM's is.
+    /// Performs Diffie-Hellman for each pair of private and public key, and returns whether the
+    /// secret may be used. X-Wing's draft calls X25519 of RFC 7748 as a function (revision 10,
+    /// sections 5.4 and 5.5) and does not mention the all-zero value, which RFC 7748 lets callers
+    /// reject; implementations differ. It is accepted here: every ciphertext then has a secret,
+    /// which is hashed together with that of ML-KEM and is as secret as that.
     fn derive_many(
         self,
         engine: &Engine,

@@ -1,19 +1,20 @@
-//! What a family of algorithms brings, so that the opaque keys of the engine can hold any of them.
+//! The traits of algorithm families, by which the opaque keys of the engine can hold keys of any
+//! family.
 //!
 //! ```text
 //!   SigningKey --+-- MlDsa(family::ml_dsa::SigningKey)    every variant implements SigningPart
 //!                +-- ..
 //! ```
 //!
-//! To add a family: its file here with types that implement the two traits of its kind, its variant
-//! in [`Family`](gabion_scheme::algorithms::Family), one line in the `families!` of `keys/signature.rs` or
-//! `keys/kem.rs`, its self-test beside it and called by `self_test.rs`. The command line, the provider and
-//! the batch doors then know it.
+//! To add a family: a file here with types that implement the two traits of its kind, its variant
+//! in [`Family`](gabion_scheme::algorithms::Family), a line in the `families!` of
+//! `keys/signature.rs` or `keys/kem.rs`, and its self-test, called by `self_test.rs`. The command
+//! line, the provider and the batch functions then support it.
 //!
-//! Everything is a batch over keys of one algorithm; the engine makes a batch of one of a single
-//! operation, so that both give the same verdict on every input. Who implements `*_many` sets every
-//! status, leaves the outputs of failed lanes all zero, and may count on arrays that fit: the engine
-//! checked them.
+//! All operations are batches over keys of one algorithm, and a single operation is a batch of one,
+//! so that both return the same results. An implementation of `*_many` sets every status and leaves
+//! the outputs of failed lanes all zero. It may rely on matching array lengths, which the engine
+//! has checked.
 
 pub(crate) mod composite;
 pub(crate) mod ecdsa;
@@ -115,7 +116,7 @@ pub(crate) trait SigningPart: Clone + Sized {
     type Public: VerifyPart;
 
     fn algorithm(&self) -> Algorithm;
-    /// As the standard encodes it. Secret.
+    /// Returns the standard encoding, which is secret.
     fn bytes(&self) -> &[u8];
     /// The seed, where it is known. Secret.
     fn seed(&self) -> Option<&[u8]>;
@@ -130,8 +131,8 @@ pub(crate) trait SigningPart: Clone + Sized {
     ) -> Result<Self, Error> {
         only(algorithm, Self::generate_many(engine, algorithm, 1, entropy)?)
     }
-    /// `n` key pairs. Whoever has no seeds says how; the source of randomness is asked as often for
-    /// many keys as for one.
+    /// Generates `n` key pairs. Overridden by families without seeds; the source of randomness is
+    /// called as often as for a single key.
     fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
@@ -153,7 +154,7 @@ pub(crate) trait SigningPart: Clone + Sized {
     fn signature_len_max(&self) -> usize {
         self.algorithm().info().output.max()
     }
-    /// Says why a message of the right form is none for this algorithm, if so; a lane of many says
+    /// Returns why a well-formed message is invalid for this algorithm. In a batch, the lane gets
     /// [`Status::InvalidInput`].
     fn check_message(&self, message: &Message<'_>) -> Result<(), Error> {
         self.public().check_message(message)
@@ -171,11 +172,11 @@ pub(crate) trait VerifyPart: Clone + Sized {
     fn decode_many(engine: &Engine, algorithm: Algorithm, encoded: &[&[u8]]) -> DecodedKeys<Self> {
         Ok(encoded.iter().map(|bytes| Self::decode(engine, algorithm, bytes)).collect())
     }
-    /// As that of [`SigningPart`].
+    /// See [`SigningPart::signature_len_max`].
     fn signature_len_max(&self) -> usize {
         self.algorithm().info().output.max()
     }
-    /// As that of [`SigningPart`].
+    /// See [`SigningPart::check_message`].
     fn check_message(&self, _: &Message<'_>) -> Result<(), Error> {
         Ok(())
     }
@@ -207,7 +208,7 @@ pub(crate) trait DecapsPart: Clone + Sized {
     type Public: EncapsPart;
 
     fn algorithm(&self) -> Algorithm;
-    /// As the standard encodes it. Secret.
+    /// Returns the standard encoding, which is secret.
     fn bytes(&self) -> &[u8];
     /// The seed, where it is known. Secret.
     fn seed(&self) -> Option<&[u8]>;
@@ -222,8 +223,8 @@ pub(crate) trait DecapsPart: Clone + Sized {
     ) -> Result<Self, Error> {
         only(algorithm, Self::generate_many(engine, algorithm, 1, entropy)?)
     }
-    /// `n` key pairs. Whoever has no seeds says how; the source of randomness is asked as often for
-    /// many keys as for one.
+    /// Generates `n` key pairs. Overridden by families without seeds; the source of randomness is
+    /// called as often as for a single key.
     fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
@@ -242,7 +243,8 @@ pub(crate) trait DecapsPart: Clone + Sized {
     }
     /// With every check, that the private part belongs to the public one among them.
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
-    /// As [`Self::decode`], but for a test of both parts together that the standard does not ask for.
+    /// Decodes like [`Self::decode`], but without the pairwise test that the standard does not
+    /// require.
     fn decode_untested(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
     fn decaps_many(engine: &Engine, keys: &[&Self], lanes: DecapsLanes<'_>) -> Result<(), Error>;
 }

@@ -154,8 +154,8 @@ impl Public {
     }
 }
 
-/// The signature of every lane's text, by keys of one algorithm, or why there is none.
-/// The randomness may be given, for tests, and is fresh otherwise.
+/// Returns the signatures of all lanes, with keys of one algorithm, or the reason of a failure.
+/// Tests may fix the randomness, which is fresh otherwise.
 pub(super) fn sign(
     engine: &Engine,
     keys: &[&Private],

@@ -33,7 +33,7 @@ pub(crate) struct VerifyKey(Arc<Public>);
 struct Public {
     rules: Rules,
     bytes: [u8; PUBLIC_LEN],
-    /// None only beside a private key, where a backend made a point that is none.
+    /// `None` only in a private key whose public point a faulty backend computed wrongly.
     key: Option<ed25519::VerifyKey>,
 }
 
@@ -174,7 +174,7 @@ impl VerifyPart for VerifyKey {
             engine.run(&mut Batch { operation: Operation::Ed25519(operation), status })
         })?;
         for (length, status) in lengths.iter().zip(status) {
-            // What was verified had zeros behind it; a signature has one length.
+            // The padded input was verified, so the actual length must be checked too.
             if *length != SIGNATURE_LEN && status.is_ok() {
                 *status = Status::InvalidSignature;
             }
@@ -183,8 +183,8 @@ impl VerifyPart for VerifyKey {
     }
 }
 
-/// What the signatures of a sum are multiplied by; without randomness there is no sum, and each is
-/// verified by itself.
+/// Returns the random multipliers for batch verification. Without randomness, signatures are
+/// verified one by one.
 fn multipliers(lanes: usize) -> Option<Vec<[u8; 16]>> {
     let mut z = vec![[0; 16]; lanes];
     OsEntropy.fill(z.as_flattened_mut()).ok()?;

@@ -63,8 +63,8 @@ pub(crate) fn run(backend: &dyn Backend, rules: Rules, n: usize) -> Result<(), S
     check_digest(&answers, EXPECTED[usize::from(n > LANES_FEW)])
 }
 
-/// A public key with a component of order 8, and a signature that only the cofactored equation holds for. Worked out by
-/// a program of its own.
+/// A public key with a component of order 8, and a signature that only the cofactored equation
+/// accepts. Computed by an independent program.
 const MIXED_KEY: [u8; 32] = [
     0xfc, 0x0d, 0xb3, 0x63, 0x84, 0x9f, 0x58, 0x4d, 0x07, 0xfb, 0x5e, 0x3e, 0xec, 0x03, 0x34, 0x18,
     0x4a, 0x16, 0xb2, 0xfe, 0xab, 0xa5, 0x8a, 0x31, 0xd6, 0xcf, 0x12, 0x38, 0xc8, 0xe0, 0xd0, 0xb6,

@@ -1,9 +1,10 @@
-//! Known answers of FN-DSA and Falcon: two lanes, each with an answer of its own, and one of them by itself.
+//! Known answers of FN-DSA and Falcon: two lanes with different answers, and one of them alone.
 //!
-//! The answers of FN-DSA are those that the authors publish with the crate's source (numbers 0 and 1
-//! of each degree). Those of Falcon are this crate's, since no other implementation makes keys from the
-//! same seeds; other people's signatures are verified in the tests. The answers cover keys, signatures
-//! and, since every signature is verified and a changed one refused, verification.
+//! The FN-DSA answers are those that the authors publish with the crate's source (numbers 0 and 1
+//! of each degree). The Falcon answers were computed with this crate, since no other implementation
+//! derives keys from the same seeds; tests verify signatures of other implementations. The answers
+//! cover keys and signatures. Verification is covered because every signature is verified and a
+//! modified one rejected.
 
 use std::ops::Range;
 

@@ -1,7 +1,8 @@
-//! The self-test of keys that sign: what known seeds make, and what that signs.
+//! The self-test of signing keys: the keys of known seeds, and their signatures.
 //!
-//! Key generation and signing are no batches, and run kernels that verification does not: leaves, and chains that begin
-//! with their secret. A signature is checked against its own tree before it is released, but C is what it is.
+//! Key generation and signing are not batches, and they run kernels that verification does not:
+//! leaves, and chains that start from their secret. A signature is verified against its tree before
+//! it is released, but that does not check the randomizer C.
 
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::lms::{self, Levels, LmOts, Lms, Scratch};

@@ -32,7 +32,8 @@ impl VerifyPart for VerifyKey {
         Ok(VerifyKey(Arc::new(lms::VerifyKey::decode(bytes)?)))
     }
 
-    /// What the key says; with several levels the lower sets stand in each signature, and this is what the longest have.
+    /// Depends on the key. With several levels, the lower sets are stated in each signature, so
+    /// this is the maximum.
     fn signature_len_max(&self) -> usize {
         self.0.signature_len_max()
     }

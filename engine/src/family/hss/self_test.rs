@@ -1,8 +1,8 @@
-//! The self-test of HSS: signatures that nobody signed.
+//! The self-test of HSS, with constructed signatures.
 //!
-//! Any bytes of the right lengths lead to some root, so that a signature of every set stands here as its root alone:
-//! under a key with that root it verifies. The roots were made by a program of RFC 8554's algorithms over Python's
-//! hashlib.
+//! Arbitrary bytes of the right lengths lead to some root. Each signature is therefore given by its
+//! root alone: under a key with that root it verifies. The roots were computed by a Python program
+//! of RFC 8554's algorithms with hashlib.
 
 use gabion_backend::{Backend, Batch, Hss, Operation};
 use gabion_scheme::Status;
@@ -39,7 +39,7 @@ const NODES: [(u32, u32, &str); 4] = [
     (20, 13, "03a9d6a82d92c695f6b09cbceb70e83d04d1832f9a27ea450bb33d90093d7b18"),
 ];
 
-/// What is verified in a lane.
+/// The input of a lane.
 struct Lane {
     key: VerifyKey,
     message: Vec<u8>,
@@ -79,7 +79,7 @@ pub(crate) fn run(backend: &dyn Backend) -> Result<(), String> {
     backend.kernels().map_or(Ok(()), known_keys::run)
 }
 
-/// What a key's trees are made of.
+/// Tests the operations that build a key's trees.
 fn nodes(backend: &dyn Backend) -> Result<(), String> {
     for (tree, one_time, expected) in NODES {
         let sets = Lms::from_typecode(tree).zip(LmOts::from_typecode(one_time));

@@ -95,7 +95,7 @@ impl SigningPart for SigningKey {
     }
 }
 
-/// What is decoded here, in errors.
+/// The name of the decoded data in errors.
 const WHAT: &str = "an ML-DSA public key";
 
 impl VerifyPart for VerifyKey {
@@ -136,7 +136,7 @@ impl VerifyPart for VerifyKey {
         let operation = Operation::Dsa(Dsa::Verify { params, keys, messages, sig: signatures });
         engine.run(&mut Batch { operation, status })?;
         for (length, status) in lengths.iter().zip(status) {
-            // What was verified had zeros behind it; a signature has one length.
+            // The padded input was verified, so the actual length must be checked too.
             if *length != params.sig_len() && status.is_ok() {
                 *status = Status::InvalidSignature;
             }

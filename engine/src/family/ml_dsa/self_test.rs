@@ -9,8 +9,8 @@ use crate::known_answers::{
     CONTEXT, LANES_FEW, all_ok, check_digest, expect_statuses, message, seed,
 };
 
-/// Which seeds and messages the lanes take where the backend has lanes: nine in a row, and eight more, whose
-/// messages end beside a block's end.
+/// Returns the seeds and messages of the lanes for a backend with lanes: nine consecutive ones, and
+/// eight whose messages end near a block boundary.
 fn lanes() -> Vec<usize> {
     (0..9).chain(FIRST_ODD..FIRST_ODD + 8).collect()
 }
@@ -48,7 +48,7 @@ static EXPECTED: [(Algorithm, [&str; 3]); 3] = [
     ),
 ];
 
-/// What one lane gives.
+/// The answer of a lane.
 #[derive(Clone, PartialEq, Eq)]
 struct Answer {
     pk: Vec<u8>,
@@ -96,7 +96,7 @@ fn pure<'a>(texts: &'a [Vec<u8>]) -> Vec<Message<'a>> {
     texts.iter().map(|text| Message::Pure { context: CONTEXT, message: text }).collect()
 }
 
-/// What each of these lanes gives.
+/// Returns the answers of these lanes.
 fn answers(
     backend: &dyn Backend,
     params: &'static Params,
@@ -278,9 +278,10 @@ fn refusals(backend: &dyn Backend, params: &'static Params, lane: &Answer) -> Re
     )
 }
 
-/// c~ of signatures by a key whose t1 is zero, so that w1 = UseHint(h, A z) whatever c is and anybody can sign with it.
-/// Of z with gamma1 - beta - 1 at its first place and the negative at its last, and with [`hints`]; of one with
-/// gamma1 - beta at its first; of one with the negative of that at its last. Worked out by a program of its own.
+/// The values c~ of signatures under a key whose t1 is zero, so that w1 = UseHint(h, A z) for any c
+/// and no private key is needed. For z with gamma1 - beta - 1 at its first place and the negative
+/// at its last, with [`hints`]; with gamma1 - beta at its first; and with the negative of that at
+/// its last. Computed by an independent program.
 static COMMITMENTS: [(Algorithm, [&str; 3]); 3] = [
     (
         Algorithm::MlDsa44,
@@ -314,7 +315,7 @@ static COMMITMENTS: [(Algorithm, [&str; 3]); 3] = [
     ),
 ];
 
-/// What of FIPS 204, table 1, [`bounds`] needs.
+/// The values of FIPS 204, table 1, that [`bounds`] needs.
 struct Row {
     k: usize,
     l: usize,

@@ -47,12 +47,12 @@ fn secrets(shared: &mut [u8]) -> &mut [[u8; SECRET_LEN]] {
 impl PrivateKey {
     /// Encapsulates to the public part and decapsulates with the private one.
     ///
-    /// The checks of FIPS 203, section 7.3, don't see a secret vector that belongs to another public
-    /// key (RFC 9935, appendix C, has such a key); nobody could ever agree on a secret with it.
+    /// The checks of FIPS 203, section 7.3, do not detect a secret vector of another key (RFC 9935,
+    /// appendix C, contains such a key), with which no secret could ever be agreed.
     fn try_pair(&self, engine: &Engine) -> Result<(), Error> {
         let algorithm = self.algorithm();
-        // The secret leaves this function for nowhere. It is the key's own, so that no source of
-        // randomness is needed, and nobody finds one for which another key's parts agree.
+        // The secret does not leave this function. m is derived from the key itself, so no
+        // randomness is needed, and an attacker cannot find one for which mismatched parts agree.
         let m = Zeroizing::new(<[u8; SECRET_LEN]>::from(Sha3_256::digest(self.bytes())));
         let mut ct = Zeroizing::new(vec![0; self.0.params().ct_len()]);
         let mut secrets = Zeroizing::new([[0; SECRET_LEN]; 2]);
@@ -135,7 +135,7 @@ impl DecapsPart for PrivateKey {
     }
 }
 
-/// What is decoded here, in errors.
+/// The name of the decoded data in errors.
 const WHAT: &str = "an ML-KEM public key";
 
 impl EncapsPart for PublicKey {

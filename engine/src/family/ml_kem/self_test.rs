@@ -46,14 +46,14 @@ static EXPECTED: [(Algorithm, [&str; 3]); 3] = [
 /// The modulus (FIPS 203, section 2.4).
 const Q: u16 = 3329;
 
-/// What one lane gives.
+/// The answer of a lane.
 #[derive(Clone, PartialEq, Eq)]
 struct Answer {
     ek: Vec<u8>,
     dk: Vec<u8>,
     ct: Vec<u8>,
     shared: [u8; 32],
-    /// What a corrupted ciphertext opens to.
+    /// The secret that a corrupted ciphertext yields.
     rejected: [u8; 32],
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
     refusals(backend, params, &all[0])
 }
 
-/// What each of these lanes gives.
+/// Returns the answers of these lanes.
 fn answers(
     backend: &dyn Backend,
     params: &'static Params,

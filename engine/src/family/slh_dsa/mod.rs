@@ -166,7 +166,7 @@ impl VerifyPart for VerifyKey {
         let operation = Operation::Slh(Slh::Verify { params, keys, messages, sig });
         engine.run(&mut Batch { operation, status })?;
         for (length, status) in lengths.iter().zip(status) {
-            // What was verified had zeros behind it; a signature has one length.
+            // The padded input was verified, so the actual length must be checked too.
             if *length != params.sig_len() && status.is_ok() {
                 *status = Status::InvalidSignature;
             }

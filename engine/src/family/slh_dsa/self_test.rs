@@ -96,8 +96,9 @@ pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
     check_digest(&[answer], expected(params.algorithm).unwrap_or_default())
 }
 
-/// The key and the signature of lane 0 once more, beside those of another seed, each with randomness of its own. That of
-/// lane 0 is PK.seed, which the deterministic variant takes (FIPS 205, Algorithm 19, line 2).
+/// Repeats the key and the signature of lane 0 in a batch with another seed, each with different
+/// randomness. That of lane 0 is PK.seed, as in the deterministic variant (FIPS 205, Algorithm 19,
+/// line 2).
 fn is_the_same_beside_others(
     backend: &dyn Backend,
     params: &'static Params,
@@ -164,8 +165,9 @@ fn randomizer(params: &Params, sk_prf: &[u8], opt_rand: &[u8]) -> Vec<u8> {
     }
 }
 
-/// A changed signature by itself, with its first byte changed, and changed ones among seventeen lanes, more than are worked
-/// on together, most of which have a message that is none: each must fail, and must fail alone.
+/// Tests a modified signature alone, with its first byte changed, and modified ones among seventeen
+/// lanes, most of which have an invalid message; seventeen exceeds the number of lanes computed
+/// together. Each modified lane must fail, and no other.
 fn refuses_changed(
     backend: &dyn Backend,
     params: &'static Params,

@@ -36,7 +36,7 @@ impl VerifyPart for VerifyKey {
         Ok(VerifyKey { scheme, key })
     }
 
-    /// What the key says, to the byte.
+    /// Depends on the key, and is exact.
     fn signature_len_max(&self) -> usize {
         self.key.signature_len()
     }

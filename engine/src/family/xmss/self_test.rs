@@ -35,7 +35,7 @@ const CASES: [(u32, u64, &str); 7] = [
          8d9974fd418bda5818450f29baa00a5cb48daa2a6d81c1513e1606f9ef2587b5",
     ),
 ];
-/// The same of XMSS^MT: four, eight and twelve layers, whose hashes are those of XMSS.
+/// The data for XMSS^MT: four, eight and twelve layers, with the hashes of XMSS.
 const LAYERS: [(u32, u64, &str); 4] = [
     (0x02, 0xabcde, "99b2c3a12d3c35da5c158d675df1dad856edb03765129083e3e4b090e959ee39"),
     (0x28, (1 << 60) - 2 - (3 << 33), "774e76d1361aeced123c00818519c82c9a9fafbb4f5f8c8c"),
@@ -61,7 +61,8 @@ const NODES: [(&str, &str); 4] = [
     ("XMSS-SHAKE256_10_192", "a220511bf8ecbdf92166e54abda3d615a13fe92b1f301e1ec7e4dd299d7f2ebb"),
     ("XMSS-SHAKE256_10_256", "78ab1861adb76a922d82cb5c733762b7c06833e34990b2c391eaf29261c50869"),
 ];
-/// The same of XMSS^MT: a node of the top tree that is two above its leaves, number 6. All are by the program, too.
+/// The nodes for XMSS^MT: node 6 of the top tree, two levels above its leaves. All were computed by
+/// the program, too.
 const NODES_OF_LAYERS: [(&str, &str); 4] = [
     ("XMSSMT-SHA2_20/4_192", "384b1d3b2f9cb9ab3c5539ebe0c9acf4f71e9f6cb9f60b9b89403ee43148cf16"),
     ("XMSSMT-SHA2_20/4_256", "0ac1641c69cf323b30b6885dc72c61a77406eaf732c8e0d24a50c9ec605a2920"),
@@ -75,7 +76,7 @@ const NODES_OF_LAYERS: [(&str, &str); 4] = [
     ),
 ];
 
-/// What is verified in a lane.
+/// The input of a lane.
 #[derive(Clone)]
 struct Lane {
     key: VerifyKey,
@@ -112,7 +113,8 @@ pub(crate) fn run(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
     backend.kernels().map_or(Ok(()), secrets)
 }
 
-/// What keys that sign have beside verification: the secrets that chains begin with.
+/// Tests the operation of signing keys that verification does not use: deriving the secrets of
+/// chains.
 fn secrets(k: &dyn Kernels) -> Result<(), String> {
     for (family, n, expected) in OF_SECRETS {
         let bytes = |first: u8, step: u8| -> Vec<u8> {
