@@ -1,9 +1,10 @@
-//! NVIDIA GPUs: the devices of this process, which all its engines share.
+//! NVIDIA GPUs: the devices of this process, shared by all its engines.
 //!
-//! An engine has them only if its configuration names the backend `cuda`: a call of the driver that does not return takes
-//! its thread with it, and callers that did not ask for a GPU must not pay for one (ADR 0081). Nothing is loaded otherwise,
-//! unless [`measure`] is called. A program with more rights than its caller has no GPU: the driver follows variables of
-//! the environment that name code to load.
+//! An engine uses them only if its configuration names the backend `cuda`: a driver call that never
+//! returns blocks its thread, and callers that did not request a GPU must not be exposed to that
+//! (ADR 0081). Otherwise nothing is loaded, unless [`measure`] is called. A program with more
+//! rights than its caller has no GPU, because the driver reads environment variables that name code
+//! to load.
 
 use std::io;
 
@@ -21,18 +22,19 @@ use crate::{Algorithm, Task, rights};
 /// The name of the backend.
 pub const NAME: &str = "cuda";
 
-/// The devices of this process, none of which is opened here.
+/// Returns the devices of this process without opening any.
 fn devices() -> &'static Offload<Driver> {
     static DEVICES: OnceBox<Offload<Driver>> = OnceBox::new();
     DEVICES.get_or_init(|| Box::new(Offload::new(Driver)))
 }
 
-/// Whether a configuration names the devices.
+/// Returns whether a configuration names the devices.
 fn is_named(config: &Config) -> bool {
     config.backend.as_ref().is_some_and(|backend| backend.eq_ignore_ascii_case(NAME))
 }
 
-/// Processors, best first, with the devices behind them if a configuration names those.
+/// Returns the processor's backends, best first, followed by the devices if a configuration names
+/// them.
 pub(crate) fn with_processors(
     processors: Vec<Box<dyn Backend>>,
     config: &Config,
@@ -41,7 +43,7 @@ pub(crate) fn with_processors(
     with_devices(processors, devices(), config, allowed)
 }
 
-/// Whether a configuration allows devices in a program with these rights.
+/// Checks whether a configuration allows devices in a program with these rights.
 fn allowed(config: &Config, elevated: bool) -> Result<(), Absent> {
     match (config.without_gpu, elevated) {
         (true, _) => Err(Absent::Forbidden),
@@ -50,7 +52,7 @@ fn allowed(config: &Config, elevated: bool) -> Result<(), Absent> {
     }
 }
 
-/// The same with the devices of any source.
+/// Adds the devices of any source to the processor's backends.
 fn with_devices<S: Source>(
     mut processors: Vec<Box<dyn Backend>>,
     devices: &Offload<S>,
@@ -66,16 +68,17 @@ fn with_devices<S: Source>(
     Ok(processors)
 }
 
-/// Opens the GPUs if a configuration names them, and says what is known of each: what it is, and from how many lanes on
-/// it is faster.
+/// Opens the GPUs if a configuration names them. Returns the properties of each, and the batch
+/// sizes from which it is faster.
 ///
 /// # Errors
-/// Why there is none, or none may be used. [`Absent::NotAsked`] if there may be one that the configuration does not name.
+/// The reason why there is no usable GPU. [`Absent::NotAsked`] if there may be one that the
+/// configuration does not name.
 pub fn report(config: &Config) -> Result<Vec<Report>, Absent> {
     report_of(devices(), config, rights::is_privileged())
 }
 
-/// The same of the devices of any source.
+/// Reports on the devices of any source.
 fn report_of<S: Source>(
     devices: &Offload<S>,
     config: &Config,
@@ -89,11 +92,11 @@ fn report_of<S: Source>(
     }
 }
 
-/// Measures every operation on every GPU, with `tell` told of each before it begins, and keeps the times for processes
-/// that start later. Beside each report stands whether they could be kept.
+/// Measures every operation on every GPU, calling `tell` before each, and saves the times for
+/// processes that start later. Each report is returned with the result of saving it.
 ///
 /// # Errors
-/// As [`report`].
+/// As for [`report`].
 pub fn measure(
     config: &Config,
     tell: impl FnMut(&DeviceDescription, Algorithm, Task),

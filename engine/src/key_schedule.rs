@@ -27,7 +27,7 @@ use hmac_sha512::HmacSha512;
 
 /// Bytes of the longest hash.
 const HASH_MAX: usize = 64;
-/// What the lengths of HkdfLabel's two variable parts fit in.
+/// Maximum length of the two variable parts of HkdfLabel.
 const PART_MAX: usize = u8::MAX as usize;
 /// HkdfLabel: two bytes of length, then label and context with a byte of length each.
 const HKDF_LABEL_MAX: usize = 2 + 2 * (1 + PART_MAX);
@@ -150,7 +150,7 @@ impl Hash {
 /// 1.3 `tls13 `, with the space), and the label.
 #[derive(Clone, Copy, Debug)]
 pub struct Label<'a> {
-    /// What stands before.
+    /// The bytes before the label.
     pub prefix: &'a [u8],
     /// The label.
     pub label: &'a [u8],
@@ -561,7 +561,7 @@ mod tests {
         for name in ["", "SHA2", "SHA3-256", "SHA2-256 ", "MD5"] {
             assert_eq!(Hash::named(name), None, "{name}");
         }
-        // What the table of pre-hash functions says of the same hashes.
+        // The table of pre-hash functions must agree for the same hashes.
         let mut shared = 0;
         for other in Prehash::all() {
             let Some(hash) = Hash::named(other.name()) else { continue };

@@ -1,5 +1,5 @@
-//! What the self-tests of families share: the seed and the message of each lane, and a batch whose every lane
-//! is looked at.
+//! Helpers of the families' self-tests: the seed and message of each lane, and a batch that checks
+//! every lane.
 
 use gabion_backend::{Backend, Batch, Operation};
 use gabion_scheme::{Status, ct};

@@ -1,4 +1,4 @@
-//! Jobs in, batches out: the engine that every front calls.
+//! The engine: runs single operations and batches on the backends, and is used by all frontends.
 //!
 //! ```text
 //!   front --(one operation)--> Engine::encaps, sign, ..  --+
@@ -8,15 +8,16 @@
 //!                              a backend that fails is withdrawn, and the next one runs the batch
 //! ```
 //!
-//! - A lone operation runs at once on the calling thread: it is a batch of one.
-//! - Nothing starts when the library is loaded: [`Engine::global`] detects the machine at its first
-//!   call. A thread is started where the caller asks for it ([`Engine::parallel`],
-//!   [`Engine::run_parallel`], [`Queue::with_workers`]). A self-test runs on a stack of its own, on the caller's thread.
-//! - All state that a fork copies is immutable, atomic or working memory that nobody had taken, so a forked child
-//!   goes on with its own copy; what another thread was making at the fork, a self-test, a table or
-//!   what derives from a key, the child makes again. Only the curves of RustCrypto (P-521, and others
-//!   where graviola does not serve) have a table that a child may wait for: see docs/guide/engine.md.
-//! - Randomness comes from the caller's [`Entropy`], drawn once for a batch.
+//! - A single operation runs immediately on the calling thread, as a batch of one.
+//! - Loading the library runs no code: [`Engine::global`] detects the machine at its first call.
+//!   Threads are started only on request ([`Engine::parallel`], [`Engine::run_parallel`],
+//!   [`Queue::with_workers`]). A self-test runs on the caller's thread, on a separate stack.
+//! - All state that a fork copies is immutable, atomic or unused working memory, so a forked child
+//!   continues with its copy. Whatever another thread was computing at the fork (a self-test, a
+//!   table, data derived from a key) the child computes again. The exception are the curves of
+//!   RustCrypto (P-521, and others where graviola is not used): the child may have to wait for
+//!   their table. See docs/guide/engine.md.
+//! - Randomness comes from the caller's [`Entropy`], drawn once per batch.
 //!
 //! # Examples
 //! ```

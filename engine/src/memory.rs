@@ -12,7 +12,7 @@ use crate::error::Error;
 
 /// Batches up to this are not asked about: what they take is some hundred kilobytes, and to ask takes time.
 const LANES_FEW: usize = 64;
-/// What a key takes in memory, in lengths of its encodings: 9 of ML-DSA-65.
+/// Memory of a key, in multiples of its encoding: 9 for ML-DSA-65.
 const EXPANDED: usize = 10;
 
 /// Refuses an operation where the process lacks memory. Costs two loads where it does not.
@@ -29,7 +29,7 @@ pub(crate) fn check_keys(info: &AlgorithmInfo, lanes: usize) -> Result<(), Error
     check_lanes(lanes, EXPANDED * (info.public_key.max() + info.private_key.max()))
 }
 
-/// The same of operations with keys that are there, which put out so many bytes each.
+/// Checks the memory for operations with existing keys, which output `output` bytes each.
 pub(crate) fn check_operations(output: usize, lanes: usize) -> Result<(), Error> {
     // The outputs of a composite's or hybrid's parts come apart first.
     check_lanes(lanes, 2 * output + 512)

@@ -1,12 +1,12 @@
-//! A large batch on several cores.
+//! Runs a large batch on several cores.
 //!
 //! ```text
 //!   lanes   0 ........ 63 | 64 ....... 127 | 128 ...... 191 | ..
-//!           calling thread  scoped thread    whoever is first takes the next piece
+//!           calling thread  scoped thread    the first idle one takes the next piece
 //! ```
 //!
-//! Pieces are contiguous and outputs stay where they are, so that every lane ends as it would in a
-//! serial run. Threads are scoped: none outlives the call.
+//! Pieces are contiguous and outputs are not moved, so every lane ends as in a serial run. Threads
+//! are scoped and end with the call.
 
 use std::num::NonZero;
 use std::ops::Range;
@@ -181,7 +181,8 @@ impl Parallel<'_> {
         lengths: &mut [usize],
         status: &mut [Status],
     ) -> Result<(), Error> {
-        // Made where it is used: what it may hold besides is not shared by threads.
+        // Created on the thread that uses it, because it may contain data that must not be shared
+        // between threads.
         let randomness =
             || entropy.map_or(Randomness::Deterministic, |entropy| Randomness::Fresh(entropy));
         let algorithms = keys.iter().map(|key| key.algorithm());

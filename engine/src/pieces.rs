@@ -19,10 +19,10 @@ use crate::Error;
 /// Bytes of the hash of a public key, and of mu.
 const MU_LEN: usize = 64;
 
-/// What the pieces of a message have come to so far.
+/// The state of a message that is processed in pieces.
 pub struct Pieces {
     hash: Box<dyn Absorb>,
-    /// Bytes of what it comes to.
+    /// Length of the result in bytes.
     len: usize,
 }
 

@@ -1,14 +1,17 @@
 //! The self-test that a backend passes before an algorithm first runs on it.
 //!
-//! Known answers of every operation, in batches in which every lane's answer is its own: where a backend has
-//! lanes, of every width up to nine and of more than sixteen, so that full groups and every remainder run; and
-//! each by itself, since a single operation takes ways of its own. Beside them what no known answer shows: bytes
-//! changed at the ends and in the middle, encodings that have to be refused, bounds from both sides,
-//! randomness that has to count in its own lane. The expected digests were made with
-//! another implementation (OpenSSL 3.5.5: `genpkey` from a seed, `pkeyutl -encap` with given randomness,
-//! `-decap` of a corrupted ciphertext, deterministic `-sign` with a context), from the seeds and messages that
-//! [`known_answers`](crate::known_answers) gives. Each family has its own beside it, in `family/`. `mutants` plants bugs,
-//! each of which has to be caught.
+//! The test checks known answers of every operation, in batches whose lanes have different answers.
+//! A backend with lanes is tested with every width up to nine and with more than sixteen, so that
+//! full groups and every remainder run, and with single operations, which use different code. It
+//! also checks properties without a known answer: modified bytes at the ends and in the middle,
+//! encodings that must be rejected, bounds from both sides, and randomness that must only affect
+//! its lane.
+//!
+//! The expected digests were computed with another implementation (OpenSSL 3.5.5: `genpkey` from a
+//! seed, `pkeyutl -encap` with given randomness, `-decap` of a corrupted ciphertext, deterministic
+//! `-sign` with a context), from the seeds and messages of [`known_answers`](crate::known_answers).
+//! The tests of each family are in `family/`. `mutants` plants bugs, each of which must be
+//! detected.
 
 #[cfg(test)]
 mod mutants;
@@ -23,7 +26,7 @@ use gabion_scheme::algorithms::Family;
 use gabion_scheme::ed25519::Rules;
 use gabion_scheme::{Algorithm, ml_dsa, ml_kem, slh_dsa};
 
-/// What a slot takes them by.
+/// The self-tests that a slot runs.
 pub(crate) const TESTS: SelfTests = SelfTests { parts, run };
 
 /// Lanes of the long test: a group of eight and one more.
@@ -32,7 +35,7 @@ const LANES_MANY: usize = 9;
 /// The algorithms whose self-tests are part of this one's. They are tested once for all that need
 /// them, so that a process tests ML-DSA-65 once and not with each of its composites.
 pub(crate) fn parts(algorithm: Algorithm) -> Vec<Algorithm> {
-    // RSA has no row to be tested under; the crate verifies what it signs.
+    // RSA has no row in the table; the crate verifies its signatures.
     let of_row = algorithm.info().part_algorithms();
     let mut tested: Vec<_> = of_row.map(|part| substitute_for(part).unwrap_or(part)).collect();
     tested.extend(substitute_for(algorithm));
@@ -50,9 +53,10 @@ fn substitute_for(algorithm: Algorithm) -> Option<Algorithm> {
     }
 }
 
-/// Tests what an algorithm has beside its [`parts`] on one backend.
+/// Tests an algorithm on one backend, without its [`parts`].
 pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), TestFailure> {
-    // What the engine asks for is in this build; each family is asked once more, so that its code can go.
+    // The engine requests only algorithms of this build; each family is checked again, so that its
+    // code can be omitted.
     if let Some(parts) =
         hybrid::Parts::for_algorithm(algorithm).filter(|_| Family::Hybrid.is_built())
     {
@@ -63,7 +67,7 @@ pub(crate) fn run(backend: &dyn Backend, algorithm: Algorithm) -> Result<(), Tes
     }
     let lanes = if backend.lanes() > 1 { LANES_MANY } else { LANES_FEW };
     if let Some(curve) = ecc::Curve::of(algorithm) {
-        // What single operations take is no backend's, and is tested all the same.
+        // Code for single operations does not belong to a backend, but is tested too.
         ecc::self_test(curve)?;
         return match curve {
             ecc::Curve::X25519 => Ok(ecc::lanes::self_test(backend, lanes)?),

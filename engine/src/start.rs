@@ -1,4 +1,4 @@
-//! How an engine starts: the only place that knows both engines and self-tests.
+//! Creates engines. This is the only module that knows both engines and self-tests.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,7 +26,7 @@ impl Engine {
             .map_err(Clone::clone)
     }
 
-    /// An engine of its own.
+    /// Creates a separate engine.
     ///
     /// # Examples
     /// ```

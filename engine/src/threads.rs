@@ -6,8 +6,8 @@ use gabion_backend::host;
 
 use crate::error::Error;
 
-/// Runs every piece on so many threads, the calling one included. Where one fails the batch does,
-/// and what nobody has begun is left.
+/// Runs every piece on up to `threads` threads, including the calling one. If a piece fails, the
+/// batch fails, and pieces that have not started are skipped.
 pub(crate) fn on_threads<P: Send>(
     threads: usize,
     pieces: Vec<P>,

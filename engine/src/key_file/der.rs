@@ -1,4 +1,4 @@
-//! From the DER of a key to what it encodes and back, without knowing any algorithm.
+//! Converts between the DER of a key and its contents, independent of the algorithm.
 //!
 //! ```text
 //!   DER ─┬─ PKCS#8 (RFC 5958)                   -> Private
@@ -59,7 +59,7 @@ impl EncodedKey {
 pub struct Identifier {
     /// The algorithm's object identifier, dotted.
     pub oid: String,
-    /// What stands beside it.
+    /// The parameters of the identifier.
     pub parameters: Parameters,
 }
 
@@ -78,9 +78,9 @@ pub enum Parameters {
 pub struct Private {
     /// The algorithm.
     pub identifier: Identifier,
-    /// What stands inside the OCTET STRING.
+    /// The content of the OCTET STRING.
     pub octets: Zeroizing<Vec<u8>>,
-    /// The public key that a version 2 structure carries beside it.
+    /// The public key in a version 2 structure.
     pub public: Option<Vec<u8>>,
 }
 
@@ -88,7 +88,7 @@ pub struct Private {
 pub struct Public {
     /// The algorithm.
     pub identifier: Identifier,
-    /// What stands inside the BIT STRING.
+    /// The content of the BIT STRING.
     pub bytes: Vec<u8>,
     /// Whether it came out of a certificate.
     pub from_certificate: bool,
@@ -118,7 +118,7 @@ pub enum OctetForm {
 pub struct FileForm {
     /// The algorithm's object identifier, dotted.
     pub oid: &'static str,
-    /// The one beside it.
+    /// The identifier in the parameters.
     pub parameters: Option<&'static str>,
     /// The structure inside the OCTET STRING of a private key.
     pub octet_form: OctetForm,
@@ -143,8 +143,8 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Tells the structures apart by the tags of their first fields; none for any other. What stands
-    /// behind the structure is not looked at: whoever decodes it says what is wrong.
+    /// Recognizes a structure by the tags of its first fields; `None` for others. Data after the
+    /// structure is ignored here: decoding reports it.
     pub fn parse(der: &[u8]) -> Option<Shape> {
         let [first, second, third] = first_tags(der).ok()?;
         match (first?, second?, third) {
@@ -186,13 +186,13 @@ fn is_ber(der: &[u8]) -> bool {
         .is_err_and(|cause| matches!(cause.kind(), IndefiniteLength | Overlength | Length { .. }))
 }
 
-/// Why a public structure is none.
+/// Returns why a public key structure is invalid.
 fn damaged(what: &str, cause: impl std::fmt::Display) -> Reason {
     format!("holds a damaged {what}: {cause}")
 }
 
-/// Why a private structure is none. The crate's own words quote what it read, and where a structure is
-/// damaged that may be the key.
+/// Returns why a private key structure is invalid. The error messages of the `der` crate are not
+/// used: they quote the input, which may be the key.
 fn damaged_private(cause: &pkcs8::der::Error) -> Reason {
     match cause.kind() {
         ErrorKind::Incomplete { .. } => "holds a private key that is cut short",
@@ -254,8 +254,8 @@ impl Private {
     }
 }
 
-/// Refuses what is no `[0] IMPLICIT SET OF Attribute` (RFC 5958, section 2): each of them an OID and a SET
-/// of values. Their order is nobody's business.
+/// Rejects anything but `[0] IMPLICIT SET OF Attribute` (RFC 5958, section 2): each an OID and a
+/// SET of values. The order is not checked.
 fn check_attributes(attributes: AnyRef<'_>) -> pkcs8::der::Result<()> {
     let expected = Tag::ContextSpecific { constructed: true, number: TagNumber(0) };
     attributes.tag().assert_eq(expected)?;
@@ -484,8 +484,8 @@ pub fn encode_public(form: FileForm, bytes: &[u8], as_der: bool) -> Result<Vec<u
     encode().map_err(|cause: pkcs8::der::Error| cause.to_string())
 }
 
-/// The algorithm's identifier and its curve's. Where there is no curve, nothing stands beside: RFC
-/// 8410, section 3, RFC 9881 and RFC 9935, section 2, RFC 9909, section 3.
+/// Returns the identifiers of the algorithm and its curve. Without a curve, the parameters are
+/// absent: RFC 8410, section 3, RFC 9881 and RFC 9935, section 2, RFC 9909, section 3.
 fn oids(form: FileForm) -> pkcs8::der::Result<(ObjectIdentifier, Option<ObjectIdentifier>)> {
     let oid = |text| ObjectIdentifier::new(text).map_err(pkcs8::der::Error::from);
     Ok((oid(form.oid)?, form.parameters.map(oid).transpose()?))

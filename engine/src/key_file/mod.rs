@@ -76,11 +76,12 @@ pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
     if family == Family::Hss { lms::with_levels(bytes) } else { Cow::Borrowed(bytes) }
 }
 
-/// The algorithm of an identifier, of the wanted kind if there is one: a point on P-256 is a key of
-/// ECDH and of ECDSA. Only identifiers count here, so that a name can't come in by a file.
+/// Returns the algorithm of an identifier, of the wanted kind if there is one: a point on P-256 can
+/// be a key of ECDH or ECDSA. Only identifiers are accepted, so a file cannot select an algorithm
+/// by name.
 ///
 /// # Errors
-/// Parameters that do not belong beside the identifier.
+/// Parameters that are invalid for the identifier.
 pub fn of_identifier(identifier: &Identifier, kind: Kind) -> Result<Option<Algorithm>, String> {
     let is_named = |info: &AlgorithmInfo| {
         let oid = Some(identifier.oid.as_str());
@@ -138,7 +139,7 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Priva
     let forms = forms_of(algorithm, form.octet_form, &key.octets)
         .map_err(|reason| refused(format!("the file {reason}")))?;
     let made = PrivateKey::import(engine, algorithm, &forms)?;
-    // Version 2 of PKCS#8 has room for the public key beside the octets, which may hold it too.
+    // Version 2 of PKCS#8 can contain the public key after the octets, which may contain it too.
     made.check_public(key.public.as_deref())?;
     Ok(made)
 }
@@ -238,7 +239,7 @@ mod tests {
         decode(Engine::global().unwrap(), algorithm, &encoded).map_err(|e| e.to_string())
     }
 
-    /// What OpenSSL reads besides the forms of the standard, and what it does not.
+    /// The non-standard forms that OpenSSL reads, and those that it rejects.
     #[test]
     fn forms_of_no_standard_are_read_as_openssl_reads_them() {
         let engine = Engine::global().unwrap();
@@ -408,8 +409,8 @@ mod tests {
         }
     }
 
-    /// What stands where a private key should is never quoted: for octets of one length there is one text,
-    /// whatever they are, and a damaged structure has one of a few.
+    /// Error messages never quote the private key: for octets of one length there is a single
+    /// message, and a damaged structure has one of a few.
     #[test]
     fn error_messages_never_quote_private_keys() {
         let lens = [1, 2, 16, 31, 33, 34, 40, 47, 50, 65, 67, 100, 130, 140, 1000, 1633, 2561];
@@ -489,7 +490,7 @@ mod tests {
         }
     }
 
-    /// What can come in of two keys, and whether all of it is one key's.
+    /// The combinations of parts of two keys, and whether all parts belong to one key.
     fn mixtures<'a>(own: Forms<'a>, other: Forms<'a>) -> Vec<(Forms<'a>, bool)> {
         let expanded = Forms { seed: None, ..own };
         let apart = |forms| Forms { public: other.public, ..forms };
@@ -503,8 +504,8 @@ mod tests {
         came
     }
 
-    /// One rule for every way in: the doors of the library, and files that hold the public key beside the
-    /// private one or within it.
+    /// All entry points apply the same rule: the library functions, and files that contain the
+    /// public key next to or within the private one.
     #[test]
     fn halves_of_two_keys_are_refused_by_every_way_in() {
         let engine = Engine::global().unwrap();

@@ -33,7 +33,7 @@ pub(super) struct HmacSha512<const LEN: usize> {
     blocks: Sha512Blocks,
     /// The inner state and the outer one.
     states: [[u64; 8]; 2],
-    /// What is absorbed and not hashed.
+    /// The buffered input that is not hashed yet.
     block: [u8; BLOCK],
     /// Bytes of it, below a block's.
     filled: usize,
@@ -147,7 +147,7 @@ mod tests {
     use hmac::{Hmac, KeyInit, Mac};
     use sha2::{Sha384, Sha512};
 
-    /// The same code by RustCrypto.
+    /// The same MAC computed by RustCrypto.
     fn expected<const LEN: usize>(key: &[u8], message: &[u8]) -> Vec<u8> {
         if LEN == 48 {
             let mac = Hmac::<Sha384>::new_from_slice(key).unwrap();

@@ -247,9 +247,9 @@ impl Engine {
         Err(public_key(algorithm, "the secret with it is all zero"))
     }
 
-    /// The shared secrets of keys of one algorithm, each with the peer's key beside it: of X25519 in
-    /// the lanes of a backend that has some for it. A lane fails by itself, with the error of
-    /// [`Self::derive`].
+    /// Derives the shared secrets of pairs of private and public keys of one algorithm, for X25519
+    /// in the lanes of a backend that supports it. A failed lane has the error of [`Self::derive`]
+    /// and does not affect the others.
     ///
     /// # Examples
     /// ```

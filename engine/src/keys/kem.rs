@@ -380,10 +380,9 @@ impl Engine {
         from_seed(self, algorithm, seed).map(KemPrivateKey)
     }
 
-    /// Decodes a private key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.3), and
-    /// tries it out: the standard's checks do not see a private part that belongs to another public
-    /// one, whose owner would agree with nobody on a secret. That costs an encapsulation and a
-    /// decapsulation of ML-KEM.
+    /// Decodes a private key with the checks of its standard (for ML-KEM: FIPS 203, section 7.3)
+    /// and a pairwise test. The standard's checks do not detect a private part of another key, with
+    /// which no secret could be agreed. The test costs an ML-KEM encapsulation and decapsulation.
     ///
     /// # Examples
     /// ```
@@ -403,11 +402,11 @@ impl Engine {
         decode_private(self, algorithm, bytes, true).map(KemPrivateKey)
     }
 
-    /// As [`Self::kem_private`], with the checks of the standard and no others, for whoever has tried
-    /// out the key before.
+    /// Decodes a private key like [`Self::kem_private`], but with only the checks of the standard,
+    /// for callers that have already tested the key.
     ///
     /// # Errors
-    /// As [`Self::kem_private`].
+    /// As for [`Self::kem_private`].
     pub fn kem_private_untested(
         &self,
         algorithm: Algorithm,
@@ -437,8 +436,8 @@ impl Engine {
         decode_public(self, algorithm, bytes).map(KemPublicKey)
     }
 
-    /// Decodes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of
-    /// its own, in the order of `encoded`: a key that is refused leaves its neighbours alone.
+    /// Decodes many public keys of one algorithm, in parallel lanes if that is faster. The results
+    /// are in the order of `encoded`; a rejected key does not affect the others.
     ///
     /// # Examples
     /// ```

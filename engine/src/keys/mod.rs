@@ -1,4 +1,4 @@
-//! Keys of every kind: what key files hold, caches keep and fronts pass on.
+//! Keys of all kinds, as stored in key files and caches and passed between crates.
 //!
 //! ```text
 //!   Forms { seed, expanded, public } --import----> Key --+-- Private --+-- Kem        KemPrivateKey
@@ -11,16 +11,16 @@
 //!   Key --forms(), bytes()--> Forms, bytes                             +-- Exchange   ExchangePublicKey
 //! ```
 //!
-//! A caller that knows its kind takes the typed doors of [`Engine`] (`kem_generate`, `signature_private`,
-//! `exchange_public` and their like); one that is told the algorithm at run time takes those of this file,
-//! which are the same behind one match over the kinds.
+//! Callers that know the kind of a key use the typed functions of [`Engine`] (`kem_generate`,
+//! `signature_private`, `exchange_public` and so on). Callers that learn the algorithm at run time
+//! use the functions of this file, which dispatch to them by kind.
 //!
-//! There is one rule for halves that come together, whatever door they come by: a file, the provider's
-//! parameters, C, raw bytes. [`PrivateKey::import`] is that rule, and every door leads through it.
-//! - A seed beside an expanded key must make it.
-//! - An expanded key has to pass the checks of its standard; one of a KEM is tried out besides, since those
-//!   checks don't see a secret that belongs to another public key.
-//! - A public key beside a private one must be its own.
+//! [`PrivateKey::import`] checks that parts of a key match, and all sources of keys go through it:
+//! files, the provider's parameters, C, raw bytes. The rules are:
+//! - The seed must derive the expanded key.
+//! - An expanded key must pass the checks of its standard. That of a KEM is also tested with an
+//!   encapsulation, since those checks do not detect a secret of another key.
+//! - The public key must belong to the private key.
 
 pub(crate) mod exchange;
 mod forms;
@@ -156,10 +156,11 @@ impl PrivateKey {
         Self::import_with(engine, algorithm, forms, true)
     }
 
-    /// As [`Self::import`], without trying out a KEM's expanded key, for whoever has done that before.
+    /// Imports a key like [`Self::import`], but without the pairwise test of a KEM's expanded key,
+    /// for callers that have already done it.
     ///
     /// # Errors
-    /// As [`Self::import`].
+    /// As for [`Self::import`].
     pub fn import_untested(
         engine: &Engine,
         algorithm: Algorithm,
@@ -321,11 +322,11 @@ impl PublicKey {
         }
     }
 
-    /// Takes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of its
-    /// own, in the order of `encoded`.
+    /// Imports many public keys of one algorithm, in parallel lanes if that is faster. The results
+    /// are in the order of `encoded`.
     ///
     /// # Errors
-    /// No healthy backend. Of a key: as [`Self::import`].
+    /// No healthy backend. For each key: as for [`Self::import`].
     pub fn import_many(
         engine: &Engine,
         algorithm: Algorithm,

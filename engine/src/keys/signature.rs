@@ -299,7 +299,7 @@ families! {
 /// Which algorithms the operations of this file take.
 const SIGNATURES: &str = "a signature algorithm, such as ML-DSA-65";
 
-/// What there is instead of an ordinary signing key that every signature changes.
+/// The expected kind of algorithm in the error for stateful keys.
 const STATELESS: &str = "an algorithm whose private keys stay what they are, such as SLH-DSA-SHA2-128s: \
                          every signature changes this one's, and here it is only verified";
 
@@ -462,8 +462,8 @@ impl Engine {
         decode_public(self, algorithm, bytes).map(VerifyKey)
     }
 
-    /// Decodes many public keys of one algorithm, in lanes where it gains by them. Each has an outcome of
-    /// its own, in the order of `encoded`: a key that is refused leaves its neighbours alone.
+    /// Decodes many public keys of one algorithm, in parallel lanes if that is faster. The results
+    /// are in the order of `encoded`; a rejected key does not affect the others.
     ///
     /// # Examples
     /// ```
@@ -783,8 +783,9 @@ pub(crate) fn check_lanes(
     Err(Error::Input(gabion_scheme::Error::Batch { lanes: n }))
 }
 
-/// The same of a verification, where lengths are given: any length is one that a peer may have sent. Where the table
-/// leaves it to the key, places are as long as their number says, so that keys of many lengths go by one layout.
+/// Checks the lanes of a verification with given lengths; any length is allowed, because a peer
+/// chooses it. For algorithms whose signature length depends on the key, the slot size is the
+/// buffer length divided by the number of lanes.
 pub(crate) fn check_signed_lanes(
     keys: &[&VerifyKey],
     messages: &[Message<'_>],

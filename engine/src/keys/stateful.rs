@@ -37,9 +37,9 @@ pub use crate::error::{LedgerError, REQUEST_ID_MAX};
 pub use memory::testing_only_ledger;
 pub use signer::{Progress, Secret, StatefulKey};
 
-/// Hands out the indexes of one key, each once, whatever happens to the process or to the machine.
+/// A ledger hands out each index of a key exactly once, even if the process or the machine fails.
 ///
-/// Handles of one key share one state. An error leaves no index in anybody's hands.
+/// Handles of one key share one state. After an error, no caller holds an index.
 pub trait Ledger: Send + Sync {
     /// Reserves the next `count` indexes. When it returns, no other reservation can hold one of them, not even
     /// after a crash of the machine.
@@ -48,10 +48,10 @@ pub trait Ledger: Send + Sync {
     /// [`LedgerError::Exhausted`] if fewer are left, which changes nothing; and the others.
     fn reserve(&self, count: u64) -> Result<Reservation, LedgerError>;
 
-    /// What was signed under a request id.
+    /// Returns the signature recorded for a request id.
     ///
     /// # Errors
-    /// If what was recorded can't be read.
+    /// If the records cannot be read.
     fn recall(&self, request: &str) -> Result<Option<LedgerRecord>, LedgerError>;
 
     /// Records what is about to be released, all of it or nothing. An entry with a request id is durable when
@@ -62,15 +62,15 @@ pub trait Ledger: Send + Sync {
     /// is recorded.
     fn record(&self, entries: &[Entry<'_>]) -> Result<(), LedgerError>;
 
-    /// What is left.
+    /// Returns the remaining signatures.
     ///
     /// # Errors
-    /// If the state can't be told.
+    /// If the state is unknown.
     fn remaining(&self) -> Result<Remaining, LedgerError>;
 }
 
-/// What of its ledger's a reservation needs later on. Its own trait, so that a ledger decides what a
-/// reservation holds on to.
+/// The part of a ledger that a reservation needs later. It is a separate trait so that a ledger
+/// decides what a reservation keeps alive.
 pub trait Holder: Send {
     /// Whether indexes may still be taken. It is asked each time, and has to notice at least that the process
     /// was forked: parent and child have the same reservation in memory.
@@ -83,8 +83,8 @@ pub trait Holder: Send {
     fn give_back(&mut self, unused: Range<u64>);
 }
 
-/// Indexes that belong to whoever holds this. It can't be cloned, and gives each index once. What is left when it
-/// is dropped stays unused for ever: [`Reservation::close`] gives it back.
+/// Indexes owned by the holder of this value. It cannot be cloned, and returns each index once.
+/// Indexes left when it is dropped stay unused forever; [`Reservation::close`] returns them.
 #[must_use = "reserved indexes that are dropped are lost"]
 pub struct Reservation {
     next: u64,
@@ -133,7 +133,7 @@ impl Reservation {
 pub struct Indexes {
     first: u64,
     count: u64,
-    /// What tells the process that took them from those that are forked from it.
+    /// A token that distinguishes the process that took them from its forked children.
     process: Option<u64>,
 }
 
@@ -175,10 +175,10 @@ pub trait IndexedSigner {
         Ok(())
     }
 
-    /// Signs each message with an index of its own, in order; as many as there are indexes.
+    /// Signs each message with a new index, in order; there must be as many messages as indexes.
     ///
     /// # Errors
-    /// As its algorithm says. The indexes are used up then, too.
+    /// Those of the algorithm. The indexes are used up even then.
     fn sign_indexed(&mut self, indexes: Indexes, messages: &[&[u8]])
     -> Result<Vec<Vec<u8>>, Error>;
 }
@@ -195,7 +195,7 @@ pub struct Remaining {
     pub is_low: bool,
 }
 
-/// What a ledger writes down of a signature before it is released.
+/// The record that a ledger stores before a signature is released.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry<'a> {
     /// The index.
@@ -222,7 +222,7 @@ pub struct LedgerRecord {
 /// A message to be signed.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// What is signed.
+    /// The message to sign.
     pub message: &'a [u8],
     /// Names the request: asked again, it gets the same signature, and another message under it is refused.
     pub id: Option<&'a str>,
@@ -273,7 +273,7 @@ struct Fresh<'a> {
     digest: [u8; 32],
 }
 
-/// Refuses ids that are none, and an id that stands twice in a call.
+/// Rejects malformed ids, and ids that appear twice in a call.
 ///
 /// # Errors
 /// [`LedgerError::RequestId`]; [`LedgerError::RequestConflict`].
@@ -305,7 +305,7 @@ pub fn digest_of(message: &[u8]) -> [u8; 32] {
     digest
 }
 
-/// What was signed before, with a hole for each request that was not, and those requests.
+/// Returns the recorded signatures, with `None` for each unsigned request, and those requests.
 fn recall_all<'a>(
     ledger: &dyn Ledger,
     requests: &[Request<'a>],
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// As a child has them, whose parent took them.
+    /// Simulates a child process that inherited the indexes of its parent.
     #[test]
     fn indexes_of_another_process_sign_nothing() {
         let engine = Engine::global().unwrap();

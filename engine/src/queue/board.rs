@@ -21,10 +21,10 @@ pub(super) trait Turn: Send {
 pub(super) struct Board {
     state: Mutex<State>,
     changed: Condvar,
-    /// Told when the board is left: by no more than this, or a turn's call could go to somebody who
-    /// takes none.
+    /// Notified when the board is left. It is separate from the other condition, whose notification
+    /// could otherwise wake a thread that takes no turn.
     left: Condvar,
-    /// Threads do not survive a fork: in a child there is nobody to take a turn.
+    /// Threads do not survive a fork: in a child no thread takes a turn.
     process: u32,
 }
 
@@ -109,7 +109,7 @@ impl Board {
         self.process == std::process::id()
     }
 
-    /// What a worker does until the board is left.
+    /// The loop of a worker until the board is left.
     pub(super) fn work(&self) {
         while let Some(turn) = self.next() {
             // Batches, callbacks and wakers catch their own panics; nothing else here panics. Should

@@ -1,4 +1,4 @@
-//! The way into one line: run at once, or wait and be run together with others.
+//! The entrance to a line: a job runs immediately, or waits and runs in a batch with others.
 //!
 //! ```text
 //!   enter --> Role ---------------> the caller runs its job alone, borrowed, and drops the role
@@ -9,8 +9,8 @@
 //!   submit -> SharedResult          the same, but a worker thread of the [`Board`] leads
 //! ```
 //!
-//! A leader runs one batch, of which its own job is the first, and then the role passes on: nobody
-//! works for others longer than its own job takes beside others.
+//! A leader runs one batch that starts with its job, and then passes the role on. A thread
+//! therefore works for others only as long as its job takes in that batch.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
@@ -23,15 +23,15 @@ use crate::sync::{Mutex, lock};
 
 /// A kind of job that can be run many at a time.
 pub(super) trait Job: Send + Sized + 'static {
-    /// What a job gives.
+    /// The result of a job.
     type Output: Send + 'static;
-    /// What all jobs share.
+    /// The data shared by all jobs.
     type Context: Send + Sync + 'static;
 
     /// Runs them together: one output for each, in their order.
     fn run(context: &Self::Context, jobs: Vec<Self>) -> Vec<Self::Output>;
 
-    /// The output of a job that nobody ran to its end.
+    /// Returns the result of a job that was not completed.
     fn lost() -> Self::Output;
 }
 
@@ -144,7 +144,7 @@ impl<J: Job> Gate<J> {
         }
     }
 
-    /// Runs a job on this thread that has memory of its own already.
+    /// Runs a job that owns its memory on this thread.
     pub(super) fn run(&self, job: J) -> Result<J::Output, Refusal> {
         match self.queue(job)? {
             Admission::Role(role, job) => Ok(role.round(job)),
@@ -212,7 +212,7 @@ impl<J: Job> Gate<J> {
         Role(self)
     }
 
-    /// What all jobs share.
+    /// Returns the data shared by all jobs.
     pub(super) fn context(&self) -> &J::Context {
         &self.context
     }
@@ -253,7 +253,7 @@ impl<J: Job> Role<'_, J> {
 
 impl<J: Job> Drop for Role<'_, J> {
     fn drop(&mut self) {
-        // A name of its own, so that no lock is held while the next leader is called.
+        // A separate variable, so that the lock is released before the next leader is called.
         let next = lock(&self.0.line).leave();
         let Some(Entry { job, mut promise }) = next else {
             return;

@@ -1,14 +1,14 @@
-//! Who runs, who waits, who is sent away: the rules of one line of jobs, without locks or threads.
+//! The rules of a line of jobs (run, wait or reject), without locks or threads.
 //!
 //! ```text
-//!   arrive --a role is free--> Lead ----run----> leave --nobody waits--> the role is free again
+//!   arrive --a role is free--> Lead ----run----> leave --no one waits----> the role is free again
 //!      |                                           |
-//!      +--all roles taken--> Wait (at most `depth`)+--somebody waits---> the first leads next,
+//!      +--all roles taken--> Wait (at most `depth`)+--others wait-------> the first leads next,
 //!      +--the line is full-> Busy                       and takes those behind it along
 //! ```
 //!
-//! Somebody waits only while all roles are taken, and a role that is given up goes to the first who
-//! waits: so nobody is forgotten, and a job that finds a free role has nobody to overtake.
+//! Jobs wait only while all roles are taken, and a released role goes to the first waiting job. No
+//! job is forgotten, and a job that finds a free role overtakes none.
 
 use std::collections::VecDeque;
 
@@ -22,14 +22,14 @@ pub(super) struct Line<E> {
     limits: Limits,
 }
 
-/// What is said to a job that comes.
+/// The decision for an arriving job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// It has a role: it runs at once, and [`Line::leave`] must be called afterwards.
     Lead,
     /// It may wait: [`Line::push`].
     Wait,
-    /// As many wait as may.
+    /// The maximum number of jobs is waiting.
     Busy,
     /// No more jobs are taken.
     Closed,
@@ -67,8 +67,8 @@ impl<E> Line<E> {
         self.waiting.drain(..many)
     }
 
-    /// Gives a role up. The first who waits has it now, and is taken out; where nobody waits, the
-    /// role is free.
+    /// Releases a role. The first waiting job gets it and is returned; without one, the role
+    /// becomes free.
     pub(super) fn leave(&mut self) -> Option<E> {
         debug_assert!(self.leaders > 0);
         let next = self.waiting.pop_front();

@@ -1,4 +1,4 @@
-//! Many threads, single jobs: what waits is run together.
+//! A queue for many threads with single jobs: waiting jobs are run as a batch.
 //!
 //! ```text
 //!   thread A --sign--> a role is free: runs at once, alone ------------------> its signature
@@ -9,25 +9,26 @@
 //!   thread E --submit_sign--> a ticket; a worker thread takes the role instead
 //! ```
 //!
-//! Threads on their own run single operations and leave the lanes of a batch empty. A [`Queue`]
-//! fills them without a timer and without a thread: as long as fewer batches run than
-//! [`Limits::leaders_max`] allows (by default as many as the machine has cores), a job runs at once
-//! on its caller's thread and costs what the engine costs. Only where more threads want to run than
-//! cores could run them, the others wait, and waiting is what fills a batch.
+//! Threads that run single operations leave the lanes of a batch empty. A [`Queue`] fills them
+//! without a timer and without additional threads. As long as fewer batches run than
+//! [`Limits::leaders_max`] allows (by default the number of cores), a job runs immediately on its
+//! caller's thread at the cost of a direct engine call. Jobs wait only if more threads want to run
+//! than cores are available, and the waiting jobs fill the next batch.
 //!
-//! - **Fair.** Jobs begin in the order in which they came. A thread leads one batch, in which its own
-//!   job is the first, and never works for others after that.
-//! - **Bounded.** [`Limits::depth`] jobs may wait for each algorithm and operation; one more is
-//!   refused with [`Error::Busy`]. Messages that wait are copied; those above
-//!   [`Limits::message_max`] bytes run at once instead, or, with a ticket, on a worker by themselves,
-//!   [`Limits::long_max`] bytes of them at a time.
-//! - **Lane by lane.** A bad key, ciphertext or signature fails its own job. A batch that fails as a
-//!   whole is run again job by job, so that what caused it fails alone.
+//! - **Fair.** Jobs start in order of arrival. A thread leads one batch, which starts with its job,
+//!   and does not work for others after that.
+//! - **Bounded.** [`Limits::depth`] jobs may wait for each algorithm and operation; further ones
+//!   are rejected with [`Error::Busy`]. Waiting messages are copied. Messages above
+//!   [`Limits::message_max`] bytes run immediately instead or, with a ticket, individually on a
+//!   worker, limited to [`Limits::long_max`] bytes in total at a time.
+//! - **Independent lanes.** An invalid key, ciphertext or signature fails only its job. If a batch
+//!   fails as a whole, its jobs are run one by one, so that only the cause fails.
 //! - **Asynchronous on request.** [`Queue::with_workers`] starts threads; `submit_*` then returns a
-//!   [`Ticket`] at once. [`Queue::shutdown`], and dropping the queue, complete every ticket first.
-//! - **Forks.** A forked child makes a queue of its own: threads do not survive a fork, and a role
-//!   that another thread of the parent held is never given back. Submitting to a parent's workers is
-//!   refused with [`Error::Closed`].
+//!   [`Ticket`] immediately. [`Queue::shutdown`], and dropping the queue, complete every ticket
+//!   first.
+//! - **Forks.** A forked child must create a new queue: threads do not survive a fork, and a role
+//!   held by another thread of the parent is never released. Submitting to a parent's workers fails
+//!   with [`Error::Closed`].
 
 mod board;
 mod gate;
@@ -73,7 +74,7 @@ pub struct Limits {
     pub depth: usize,
     /// Jobs that run as one batch.
     pub lanes_max: NonZero<usize>,
-    /// Batches at a time. While fewer run, a job runs at once and waits for nobody.
+    /// Maximum number of concurrent batches. While fewer run, a job runs immediately.
     pub leaders_max: NonZero<usize>,
     /// Bytes of a message that may wait, since it is copied. A job with a longer one runs at once,
     /// whatever else runs; one that has a ticket goes to a worker, and shares no batch.
@@ -133,7 +134,7 @@ pub struct Queue {
     verify: Gates<Verify>,
     exchange_generate: Gates<ExchangeGenerate>,
     derive: Gates<Derive>,
-    /// Of tickets with long messages: each is a batch of its own.
+    /// Tickets with long messages, each of which is a separate batch.
     sign_long: Gates<Sign>,
     verify_long: Gates<Verify>,
     long: Bytes,
@@ -215,9 +216,9 @@ impl Queue {
         }
     }
 
-    /// As [`Queue::shutdown`], but waits for nobody: the workers complete every ticket that was given
-    /// out and end by themselves. For a caller that holds what a thread may need to start or to end,
-    /// as one does in a destructor that `dlclose` runs: the loader's lock.
+    /// Shuts down like [`Queue::shutdown`], but without waiting: the workers complete all tickets
+    /// and end by themselves. For callers that hold a lock that threads need to start or to end,
+    /// such as the loader's lock in a destructor that `dlclose` runs.
     pub fn detach(mut self) {
         self.close();
         if let Some(workers) = self.workers.take() {

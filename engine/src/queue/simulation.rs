@@ -19,7 +19,7 @@ use super::ticket::{Call, Ticket, Waiter};
 use crate::error::Error;
 use crate::sync::{Mutex, lock};
 
-/// What decides.
+/// The source of decisions.
 enum Dice {
     /// xorshift64*: dice that fall the same way for the same seed.
     Seed(Cell<u64>),
@@ -98,7 +98,7 @@ impl Job for SimulatedJob {
     }
 }
 
-/// What a caller does when its time comes.
+/// The next action of a caller.
 enum Event<'g> {
     Comes(SimulatedJob),
     /// Its own job, run alone, is over.
@@ -131,9 +131,9 @@ struct World<'g> {
     count: u64,
     waiters: Vec<(usize, Arc<Waiter<SimulatedJob, Output>>)>,
     tickets: Vec<(usize, Ticket<usize>)>,
-    /// What callbacks were told.
+    /// The outputs that callbacks received.
     told: Arc<Mutex<Vec<(usize, Output)>>>,
-    /// Jobs whose ticket was dropped: nobody learns how they end.
+    /// Jobs whose ticket was dropped, so that their result is not observed.
     dropped: Vec<usize>,
     /// Events [`Event::Works`] that are still to come.
     working: usize,
@@ -287,7 +287,7 @@ impl<'g> World<'g> {
         }
     }
 
-    /// What holds after every event.
+    /// Checks the invariants after every event.
     fn check(&self) {
         assert!(self.gate.len() <= self.limits.depth, "the line grows");
         assert!(self.gate.leaders() <= self.limits.leaders_max.get(), "too many lead");
@@ -391,7 +391,7 @@ fn every_job_ends_once_and_in_order_in_thousands_of_schedules() {
     assert!(seen.iter().all(|&count| count > 500), "{seen:?}");
 }
 
-/// What a fuzzer does, with bytes of every length.
+/// Arbitrary bytes of every length, as from a fuzzer.
 #[cfg(test)]
 #[test]
 fn arbitrary_bytes_are_a_valid_schedule() {

@@ -26,7 +26,7 @@ enum WaiterState<J, O> {
 pub(super) enum Call<J, O> {
     /// Another thread ran the job.
     Done(O),
-    /// The thread leads now; its job, which nobody ran, comes back.
+    /// The thread leads now; its job, which has not run, is returned.
     Lead(J),
 }
 
@@ -66,7 +66,7 @@ impl<J, O> Waiter<J, O> {
     }
 }
 
-/// What is to be done with a result when it comes.
+/// The callback for a result.
 type Callback<O> = Box<dyn FnOnce(O) + Send>;
 
 /// The result that a ticket and the worker share.
@@ -87,8 +87,8 @@ impl<O> SharedResult<O> {
         SharedResult { state: Mutex::new(ResultState::Waiting(None)), changed: Condvar::new() }
     }
 
-    /// Leaves the output, and tells whoever asked to be told. A panic in a callback ends there: it
-    /// must not take other jobs' results with it.
+    /// Stores the output and notifies the waiter or callback. A panic in a callback is caught, so
+    /// that other jobs keep their results.
     pub(super) fn complete(&self, output: O) {
         let mut state = lock(&self.state);
         match std::mem::replace(&mut *state, ResultState::Taken) {
@@ -120,9 +120,9 @@ impl<O> SharedResult<O> {
     }
 }
 
-/// A job that was handed in. The result comes whether somebody asks or not; it can be fetched once,
-/// by [`Ticket::poll`], [`Ticket::wait`], [`Ticket::then`] or `.await`. A ticket that is dropped
-/// takes nothing back: the job runs and its result is dropped.
+/// The result of a submitted job. The job runs whether or not the result is requested. The result
+/// can be fetched once, with [`Ticket::poll`], [`Ticket::wait`], [`Ticket::then`] or `.await`.
+/// Dropping a ticket does not cancel the job; its result is dropped.
 #[must_use = "the result is fetched with it"]
 pub struct Ticket<T>(Arc<SharedResult<Result<T, Error>>>);
 

@@ -1,6 +1,7 @@
 //! Counts of the batches that an engine ran on devices.
 //!
-//! A backend without kernels is a device. A self-test's batches are not counted: nobody asked for them.
+//! A backend without kernels is a device. Batches of self-tests are not counted, since no caller
+//! requested them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +18,7 @@ pub struct DeviceCounts {
     pub backend: &'static str,
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// What was asked.
+    /// The requested task.
     pub task: Task,
     /// Lanes that it ran to their end.
     pub lanes: u64,
@@ -29,7 +30,8 @@ pub struct DeviceCounts {
     pub lost: u64,
 }
 
-/// Who is told of each batch that a device was asked for, as it ends. Threads call it at the same time.
+/// The function called at the end of each batch that was offered to a device. Threads call it
+/// concurrently.
 static WATCHER: OnceBox<fn(&DeviceCounts)> = OnceBox::new();
 
 /// Has a function told of each batch that any engine of this process asks a device for, with that batch's counts
@@ -84,7 +86,7 @@ impl Counters {
         }
     }
 
-    /// What was counted so far, without what was never asked.
+    /// Returns the counts so far, without entries that are zero.
     pub(super) fn all(&self, backend: &'static str) -> Vec<DeviceCounts> {
         const ALL: [Task; TASKS] = [
             Task::Keygen,

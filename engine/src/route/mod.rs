@@ -25,7 +25,7 @@ const SLOTS_MAX: usize = u64::BITS as usize;
 /// Leaves of which a processor of sixteen cores makes what takes it as long as opening a device does, about a second.
 const LEAVES_MIN: u32 = 1 << 17;
 
-/// What is known of a backend's health.
+/// The health of a backend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendState {
@@ -203,8 +203,9 @@ impl Engine {
         Err(error)
     }
 
-    /// Whether nodes of a tree that lacks so many leaves are asked of devices: of those that are named always, beside
-    /// processors if opening them takes no longer than the leaves.
+    /// Returns whether devices compute missing nodes of a tree with `leaves` missing leaves: always
+    /// if the configuration names a device, else if opening the devices takes no longer than
+    /// computing the leaves.
     pub(crate) fn asks_devices_for(&self, leaves: u32) -> bool {
         let is_named = self.slots.first().is_some_and(Slot::is_device);
         is_named || leaves >= LEAVES_MIN && self.slots.iter().any(Slot::is_device)
@@ -297,11 +298,12 @@ fn main_task(algorithm: Algorithm) -> Task {
     }
 }
 
-/// Whether what a batch makes shows by itself whether it is right, or is tested when it is used.
+/// Returns whether the result of a batch needs no self-test, because it is verified or tested when
+/// it is used.
 ///
-/// These are public keys whose decoding runs no kernel of a backend: it looks at each coefficient, or
-/// copies bytes. Whoever sends a certificate decides which keys are decoded, and a self-test, which makes
-/// keys and signs, takes up to 40 ms.
+/// These are public keys whose decoding runs no kernel of a backend: it checks each coefficient, or
+/// copies bytes. The sender of a certificate decides which keys are decoded, and a self-test, which
+/// generates keys and signs, takes up to 40 ms.
 fn is_tested_by_who_uses_it(batch: &Batch<'_>) -> bool {
     batch.task() == Task::DecodePublic
         && matches!(batch.algorithm().info().family, Family::FnDsa | Family::SlhDsa)

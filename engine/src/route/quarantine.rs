@@ -7,11 +7,13 @@
 //!    at hand
 //! ```
 //!
-//! - What is known of an algorithm is marked with the number of losses at which it was found out, and counts only
-//!   as long as there is no other. So a loss takes back everything at once, tests that run meanwhile included.
-//! - The clock is read where a backend is lost or set aside, never before a batch of one that is at hand.
-//! - A forked child goes on where its parent was: whoever was asking the backend there did so at a time that
-//!   stands here, and a second later somebody else asks.
+//! - Test results of an algorithm are marked with the number of losses at which they were obtained,
+//!   and are valid only for that number. A loss therefore invalidates all results at once,
+//!   including those of running tests.
+//! - The clock is read when a backend is lost or quarantined, never before a batch of an available
+//!   one.
+//! - A forked child continues in the state of its parent. If a thread of the parent was probing the
+//!   backend, its time is recorded here, and one second later another thread probes it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +24,7 @@ const QUARANTINE_MS: u64 = 1000;
 const LOSSES_BITS: u32 = 24;
 const LOSSES: u64 = (1 << LOSSES_BITS) - 1;
 
-/// What tells the time.
+/// The clock.
 pub(crate) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 
 /// Whether a backend may be asked to run a batch.

@@ -14,15 +14,17 @@
 //!         without it meanwhile
 //! ```
 //!
-//! - A test that lacks memory or a stack says nothing of the backend. What one algorithm did says
-//!   nothing of the others: each has a test of its own.
-//! - A panic in a test is a wrong answer of that algorithm. A backend that panics later loses that batch
-//!   to the next one and is not withdrawn: the input may be to blame, and a process whose last backend
-//!   an input can switch off would be worse than a slow batch.
-//! - A task that a backend declines in a test is left to portable code there, and is not asked of it afterwards.
-//! - A test starts no thread, and nobody waits for one without end: who finds one running gives it some
-//!   time and then tests by himself. So a child that was forked in the middle of it, or callers of a
-//!   thread that was ended there, go on. For the test of a backend that was set aside nobody waits at all.
+//! - A test that lacks memory or a stack has no result. Each algorithm has a separate test, and its
+//!   result does not affect the others.
+//! - A panic in a test counts as a wrong answer for that algorithm. If a backend panics later, the
+//!   next backend runs the batch, but the first is not withdrawn: the input may be the cause, and
+//!   an input must not be able to switch off the last backend.
+//! - A task that a backend declines in a test is left to portable code, and not requested from it
+//!   afterwards.
+//! - A test starts no thread, and waiting for a test is bounded: a thread that finds one running
+//!   waits for some time and then runs the test itself. Therefore a child forked during a test, and
+//!   the callers of a thread that ended during one, can continue. Threads never wait for the test
+//!   of a quarantined backend.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -67,7 +69,7 @@ impl From<String> for TestFailure {
 pub(crate) struct SelfTests {
     /// The algorithms whose self-tests are part of this one's.
     pub(crate) parts: fn(Algorithm) -> Vec<Algorithm>,
-    /// Tests what an algorithm has beside its parts.
+    /// Tests an algorithm on a backend, without its parts.
     pub(crate) run: fn(&dyn Backend, Algorithm) -> Result<(), TestFailure>,
 }
 
@@ -100,8 +102,8 @@ enum TestOutcome {
     Lost,
 }
 
-/// What is known of one algorithm on the backend. Atomics and no lock: a forked child would wait for
-/// ever for a lock that a thread of its parent holds.
+/// The test results of one algorithm on the backend. It uses atomics and no lock: a forked child
+/// would wait forever for a lock that a thread of its parent holds.
 struct Health {
     /// A [`TestRecord`].
     word: AtomicU64,
@@ -120,7 +122,7 @@ impl Health {
         self.word.compare_exchange(record.word(), by.word(), order.0, order.1).is_ok()
     }
 
-    /// The same as often as it takes, as long as `by` has something to put there.
+    /// Updates the record, retrying until it succeeds or `by` returns `None`.
     fn update(&self, by: impl Fn(TestRecord) -> Option<TestRecord>) {
         let by = |word| by(TestRecord::from_word(word)).map(TestRecord::word);
         let _ = self.word.fetch_update(Ordering::AcqRel, Ordering::Acquire, by);
@@ -135,7 +137,7 @@ pub(crate) struct Slot {
     quarantine: Quarantine,
     /// Whether a panic was reported.
     panicked: AtomicBool,
-    /// What it did, if it is a device.
+    /// The counts of a device.
     counts: Option<Counters>,
 }
 
@@ -154,7 +156,7 @@ impl Slot {
         self.counts.is_some()
     }
 
-    /// What it did, if it is a device.
+    /// Returns the counts of a device.
     pub(crate) fn device_counts(&self) -> Vec<DeviceCounts> {
         self.counts.as_ref().map_or(Vec::new(), |counts| counts.all(self.backend.name()))
     }
@@ -163,18 +165,18 @@ impl Slot {
         &self.health[algorithm as usize]
     }
 
-    /// Whether the backend may run a task of this algorithm, or any if none is named; runs its self-test before
-    /// its first use.
+    /// Returns whether the backend may run a task of this algorithm, or any task if none is named.
+    /// Runs its self-test before the first use.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] where the self-test lacks what it needs; then nothing is known as before.
+    /// [`Error::NoMemory`] if the self-test lacks memory; then the result is still unknown.
     #[inline]
     pub(crate) fn fit(&self, algorithm: Algorithm, task: Option<Task>) -> Result<Fit, Error> {
         match self.verdict(algorithm, task) {
             Some(fit) => Ok(fit),
             None => {
                 let found = self.test_if_available(algorithm)?;
-                // What it passed may still leave this task out.
+                // Even if the test passed, the backend may have declined this task.
                 Ok(if found == Fit::Yes {
                     self.verdict(algorithm, task).unwrap_or(found)
                 } else {
@@ -184,7 +186,7 @@ impl Slot {
         }
     }
 
-    /// The same as far as it is known.
+    /// Returns the result as far as it is known.
     #[inline]
     fn verdict(&self, algorithm: Algorithm, task: Option<Task>) -> Option<Fit> {
         let record = self.health(algorithm).record();
@@ -237,7 +239,7 @@ impl Slot {
         Ok(found)
     }
 
-    /// Tests the parts of an algorithm and what it has beside them; waits a while for a test on another thread.
+    /// Tests an algorithm and its parts; waits for some time if another thread runs the test.
     fn test_with_retries(&self, algorithm: Algorithm) -> Result<Fit, Error> {
         let health = self.health(algorithm);
         let testing = TestRecord::new(Verdict::Testing, self.quarantine.losses());
@@ -301,8 +303,9 @@ impl Slot {
         })
     }
 
-    /// Runs the self-test of one algorithm without its parts, whatever an earlier one said; withdraws
-    /// the backend for it if it fails. On a stack of its own: the caller may have next to none.
+    /// Runs the self-test of one algorithm without its parts, regardless of earlier results.
+    /// Withdraws the backend for it if the test fails. Runs on a separate stack, because the caller
+    /// may have little left.
     fn test(&self, algorithm: Algorithm) -> Result<TestOutcome, Error> {
         let losses = self.quarantine.losses();
         let monitored = MonitoredBackend::new(&*self.backend);
@@ -331,7 +334,7 @@ impl Slot {
         self.log(&format!("{what}; it is tested again"));
         for part in (self.tests.parts)(algorithm).into_iter().chain([algorithm]) {
             if self.test(part).is_err() {
-                // It is tested by whoever uses it next.
+                // It is tested at the next use.
                 for algorithm in [part, algorithm] {
                     self.health(algorithm).update(|record| {
                         (record.verdict == Verdict::Passed).then_some(TestRecord::UNTESTED)
@@ -399,7 +402,7 @@ impl Slot {
         Answer::Done
     }
 
-    /// What a batch would cost the backend, if it can say.
+    /// Returns the cost of a batch on the backend, if known.
     pub(crate) fn cost(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<u64> {
         let cost = || self.backend.cost(algorithm, task, lanes);
         catch_unwind(AssertUnwindSafe(cost)).ok().flatten()
@@ -429,15 +432,14 @@ impl Slot {
         }
     }
 
-    /// Loud on purpose: a processor that computes wrongly must not go unnoticed. Not eprintln, which
-    /// panics where nobody reads stderr any more: the next backend serves.
+    /// Prints a message, since a processor that computes wrongly must not go unnoticed. Does not
+    /// use `eprintln`, which panics if stderr is closed.
     fn log(&self, what: &str) {
         let _ = writeln!(std::io::stderr(), "gabion: backend {} {what}", self.backend.name());
     }
 }
 
-/// Sleeps a moment on a lock that nobody else knows: unlike sleep(3) this is no point where POSIX ends
-/// a thread that was cancelled.
+/// Sleeps briefly on a private lock: unlike sleep(3), this is not a POSIX cancellation point.
 fn rest() {
     let (nobodys, never) = (Mutex::new(()), Condvar::new());
     let held = nobodys.lock().unwrap_or_else(PoisonError::into_inner);
@@ -456,7 +458,7 @@ mod tests {
         Slot::new(cpus().remove(0), TESTS, Arc::new(Instant::now))
     }
 
-    /// As in a child that was forked while a thread of its parent tested.
+    /// Simulates a child that was forked while a thread of its parent ran a test.
     #[test]
     fn abandoned_self_test_is_rerun_by_a_waiter() {
         let slot = slot();

@@ -2,7 +2,7 @@
 
 use gabion_backend::Task;
 
-/// What a test says, or that there is none. A wrong answer is never forgotten.
+/// The result of a test, if any. A wrong answer is never forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Verdict {

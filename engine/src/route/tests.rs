@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::self_test::TESTS;
 
 const KEM: Algorithm = Algorithm::MlKem512;
-/// What a double writes over outputs that it has no right to give.
+/// The bytes that a test double writes to outputs that it must not return.
 const GARBAGE: u8 = 0xa5;
 
 /// How a double behaves.
@@ -31,11 +31,11 @@ enum Behaviour {
     DeclinesUpTo(usize),
     /// Loses everything, having written.
     Loses,
-    /// The same of self-tests alone.
+    /// Loses the batches of self-tests only.
     LosesTests,
     /// Flips a bit of the last lane's secret, and calls it good.
     Lies,
-    /// The same in self-tests alone.
+    /// Returns wrong answers in self-tests only.
     LiesInTests,
     /// Leaves the last lane without a verdict.
     LeavesALane,
@@ -164,7 +164,7 @@ fn is_ours(batch: &Batch<'_>) -> bool {
     }
 }
 
-/// Leaves secrets that are none, and lanes that say that they are.
+/// Leaves invalid secrets, and lanes with an error status.
 fn soil(batch: &mut Batch<'_>) {
     batch.status.fill(Status::Ok);
     if let Some(shared) = secrets(batch) {
@@ -303,7 +303,7 @@ fn backend_that_lost_a_batch_is_quarantined_and_returns() {
     is_right(&engine, KEM, 1, 3);
     double.set(Behaviour::Loses);
     assert_eq!(double.runs_in(|| is_right(&engine, KEM, 2, 3)).1, 1);
-    // Nobody asks it for a second, whatever the algorithm; not even those who test everything.
+    // No test is run within a second, for any algorithm.
     double.set(Behaviour::Sound);
     let nobody = double.runs_in(|| {
         is_right(&engine, KEM, 3, 3);
@@ -336,7 +336,8 @@ fn failed_retest_extends_quarantine() {
         double.set(Behaviour::Sound);
         assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0, "{behaviour:?}");
         assert!(engine.slots[0].is_quarantined(), "{behaviour:?}");
-        // What declines all of one algorithm is there no more than it was; the next algorithm may ask.
+        // A backend that declines an algorithm entirely stays quarantined; the next algorithm may
+        // probe it.
         let other = Algorithm::MlKem768;
         let asked = double.runs_in(|| is_right(&engine, other, 4, 3)).1 > 0;
         assert_eq!(asked, behaviour == Behaviour::Declines);
@@ -355,7 +356,7 @@ fn declined_retest_extends_quarantine_until_another_algorithm() {
     double.set(Behaviour::Declines);
     hand.wind(1000);
     is_right(&engine, KEM, 3, 3);
-    // What it declined is left to the next one, though it would run it now.
+    // The declined task is left to the next backend, even though the double would run it now.
     double.set(Behaviour::Sound);
     hand.wind(1000);
     assert_eq!(double.runs_in(|| is_right(&engine, KEM, 4, 3)).1, 0);
@@ -387,7 +388,7 @@ fn a_wrong_answer_withdraws_for_that_algorithm_alone() {
         is_right(&engine, KEM, 1, 3);
         double.set(Behaviour::Loses);
         is_right(&engine, KEM, 2, 3);
-        // As it comes back it answers wrong.
+        // When it returns, it gives wrong answers.
         double.set(behaviour);
         hand.wind(1000);
         is_right(&engine, KEM, 3, 3);

@@ -22,7 +22,7 @@ enum KernelBug {
     TakesQ,
     /// Where five polynomials of noise are left behind groups of eight, all are the first of them.
     FiveOfNoise,
-    /// What comes from a fourth block of SampleNTT is wrong.
+    /// The fourth block of SampleNTT is wrong.
     StarvedSampling,
     /// A message that leaves one byte of its last block for the padding is padded wrongly.
     PaddingOfOneByte,
@@ -101,7 +101,7 @@ impl Kernels for MutantKernels {
         }
     }
 
-    /// What few lanes of ML-KEM-512 take instead.
+    /// The code for few lanes of ML-KEM-512.
     fn kem_cbd(&self, eta: usize, bytes: &[u8], out: &mut [KemPoly]) {
         Portable.kem_cbd(eta, bytes, out);
         if self.0 == KernelBug::FiveOfNoise && out.len() % 8 == 5 {
@@ -134,7 +134,8 @@ impl Kernels for MutantKernels {
         Portable.dsa_use_hint(gamma2, hint, r, out);
         let top = (8_380_417 - 1) / (2 * gamma2) - 1;
         for ((&hint, &r), out) in hint.0.iter().zip(&r.0).zip(&mut out.0) {
-            // HighBits is 0 beside 0 on both sides; a step from there to the top goes round, as one from the top does.
+            // HighBits is 0 on both sides of 0; a step from there to the top wraps around, and so
+            // does one from the top.
             let r = r.rem_euclid(8_380_417);
             let is_zero = r <= gamma2 || r > 8_380_416 - gamma2;
             match self.0 {
@@ -325,7 +326,7 @@ fn mutant_backend(bug: BackendBug) -> MutantBackend {
     MutantBackend { inner: Cpu::new(MutantKernels(KernelBug::None)), bug, made: Mutex::default() }
 }
 
-/// The same keys once more.
+/// Returns the same keys.
 fn same<'a, T>(keys: &Keys<'a, T>) -> Keys<'a, T> {
     match keys {
         Keys::Known(keys) => Keys::Known(keys),

@@ -138,7 +138,7 @@ fn secrets(k: &dyn Kernels) -> Result<(), String> {
     Ok(())
 }
 
-/// What a key's trees are made of.
+/// Tests the operations that build a key's trees.
 fn nodes(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
     let (cases, levels, range) = match scheme {
         Scheme::Xmss => (NODES, 10, 5..8),

@@ -1,7 +1,7 @@
-//! What every ledger has to pass, whatever it keeps its state in.
+//! A conformance test for ledgers, independent of how they store their state.
 //!
-//! A ledger's own tests call [`check`] with a way to make keys. What a crash, a restored copy or a second
-//! machine does to a ledger is for its own tests to show, since it depends on what it is kept in.
+//! Tests of a ledger call [`check`] with a way to create keys. The effects of crashes, restored
+//! copies and second machines depend on the storage, so each ledger needs separate tests for them.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -14,10 +14,11 @@ use crate::error::Error;
 
 /// One key's state, which can be opened, closed by dropping the ledger, and opened again.
 pub trait Bench: Send + Sync {
-    /// Opens it. A second handle beside an open one shares its state, or is refused as [`LedgerError::Held`].
+    /// Opens the ledger. A second handle shares the state of an open one, or is rejected with
+    /// [`LedgerError::Held`].
     ///
     /// # Errors
-    /// As the ledger says.
+    /// Those of the ledger.
     fn open(&self) -> Result<Box<dyn Ledger>, LedgerError>;
 }
 
@@ -192,7 +193,7 @@ fn two_handles_share_one_state(bench: &dyn Bench) -> Result<(), String> {
     expect("what both see", left(&*one)?, left(&*two)?)
 }
 
-/// A signature that says what it signs, and with which index.
+/// A signature that contains its message and index.
 struct Echo {
     fails: bool,
 }

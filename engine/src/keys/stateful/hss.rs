@@ -22,7 +22,8 @@ pub use gabion_scheme::lms::Levels;
 /// A private key of HSS that signs, with the trees it signs with.
 pub type StatefulKey<'e> = signer::StatefulKey<'e, HssSecret>;
 
-/// What a private key of HSS is: its sets, the identifier I, and the seed that all secrets derive from.
+/// The private key of HSS: its sets, the identifier I, and the seed from which all secrets are
+/// derived.
 pub struct HssSecret {
     levels: Levels,
     id: [u8; 16],
@@ -50,10 +51,10 @@ impl HssSecret {
         Ok(HssSecret { levels, id, seed: Zeroizing::new(seed.to_vec()) })
     }
 
-    /// The same as one of the sectors of its tree, which these sets name.
+    /// Returns the secret as one of the sectors of its tree, which these sets name.
     ///
     /// # Errors
-    /// [`Error::Input`] if its sets are others.
+    /// [`Error::Input`] if its sets differ.
     pub fn in_sector(self, levels: Levels) -> Result<Self, Error> {
         match levels.sets() == self.levels.sets() {
             true => Ok(HssSecret { levels, ..self }),
@@ -71,8 +72,9 @@ impl HssSecret {
         &self.levels
     }
 
-    /// `u32str(L) || (type || otstype) of each level || SEED || I`, as hash-sigs and others write keys, but for the
-    /// index, which is none of a key file's; and but for its sector. Secret.
+    /// Encodes the secret as `u32str(L) || (type || otstype) of each level || SEED || I`, the
+    /// format of hash-sigs and others, but without the index, which the key file does not contain,
+    /// and without the sector. The result is secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let sets = self.levels.sets();
         let mut bytes =

@@ -15,7 +15,7 @@ pub fn testing_only_ledger(capacity: u64) -> impl Ledger {
     MemoryLedger::new(capacity)
 }
 
-/// The same for the suite of all ledgers.
+/// Returns a ledger in memory for the conformance test.
 #[cfg(test)]
 pub(super) fn testing_only_bench(capacity: u64) -> Box<dyn Bench> {
     Box::new(MemoryLedger::new(capacity))

@@ -1,20 +1,20 @@
-//! Keys that signing uses up, with the trees they sign with: made on several threads, with word of how far they are,
-//! closed and opened again.
+//! Stateful keys with their trees: generated on several threads with progress reports, closed, and
+//! opened again.
 //!
 //! ```text
 //!   secret --StatefulKey::generate: waves of pieces on threads--> StatefulKey --sign_indexed(Indexes)--> signatures
 //!      |                      |        ^                               |    ^
 //!      | encode()             v        |                       trees() |    | open()
 //!      v                 Progress { row }, to go on from               v    |
-//!   key file                                                     what is kept beside the key file
+//!   key file                                                     the cache of trees
 //! ```
 //!
 //! The secret is the private key: of HSS [`HssSecret`](super::hss::HssSecret), of XMSS and XMSS^MT [`XmssSecret`](super::xmss::XmssSecret).
-//! Everything else can be made from it again, in as much time as it took. A [`StatefulKey`] is not `Clone`, knows no
-//! index, and takes [`Indexes`] by value: see [`super`].
+//! Everything else can be computed from it again, but that takes as long as the generation. A
+//! [`StatefulKey`] is not `Clone`, knows no index, and takes [`Indexes`] by value: see [`super`].
 //!
-//! What [`StatefulKey::trees`] gives is public. But a signer believes it: with a node of another tree an upper leaf
-//! would sign twice. So whoever keeps it authenticates it.
+//! The result of [`StatefulKey::trees`] is public, but a signer trusts it: with a node of another
+//! tree, an upper leaf would sign twice. Programs that store it must therefore authenticate it.
 
 use std::fmt;
 use std::num::NonZero;
@@ -32,9 +32,10 @@ use crate::memory;
 use crate::route::Engine;
 use crate::threads::on_threads;
 
-/// Pieces of a wave for each thread: some tens of milliseconds, beside which starting threads is nothing.
+/// Pieces of a wave per thread: some tens of milliseconds, which makes the cost of starting threads
+/// negligible.
 const PIECES_EACH: usize = 8;
-/// The same for a device: 2^17 leaves, some tenths of a second.
+/// Pieces of a wave for a device: 2^17 leaves, some tenths of a second.
 const PIECES_OF_DEVICE: usize = 1 << 11;
 /// Bytes before the row of a tree in [`StatefulKey::trees`]: level, number, length of the row, length of what the tree
 /// above says of it.
@@ -47,12 +48,12 @@ pub struct Progress<'a> {
     pub done: u32,
     /// All of them.
     pub all: u32,
-    /// What is done, to go on from another time. Public, and as much worth guarding as what
-    /// [`StatefulKey::trees`] gives.
+    /// The nodes computed so far, for resuming later. Public, but must be authenticated like the
+    /// result of [`StatefulKey::trees`].
     pub row: &'a [u8],
 }
 
-/// What a private key is, and how its scheme makes its trees and signs with them.
+/// The private key of a scheme, with the functions that build its trees and sign.
 pub trait Secret {
     /// The generation of a key's trees.
     type Generation;
@@ -80,44 +81,44 @@ pub trait Secret {
     /// Bytes of a signature.
     fn signature_len(key: &Self::Key) -> usize;
 
-    /// As `Generation::resume`.
+    /// See `Generation::resume`.
     ///
     /// # Errors
-    /// As that.
+    /// Those of `Generation::resume`.
     fn resume(
         generation: Self::Generation,
         k: &dyn Kernels,
         row: &[u8],
     ) -> Result<Self::Generation, gabion_scheme::Error>;
 
-    /// As `Generation::progress`.
+    /// See `Generation::progress`.
     fn progress(generation: &Self::Generation) -> (u32, u32);
 
-    /// As `Generation::row`.
+    /// See `Generation::row`.
     fn row(generation: &Self::Generation) -> &[u8];
 
-    /// As `Generation::wave`.
+    /// See `Generation::wave`.
     fn wave(generation: &mut Self::Generation, count: usize) -> Vec<Self::Piece<'_>>;
 
-    /// As `Generation::span`.
+    /// See `Generation::span`.
     fn span(generation: &mut Self::Generation, count: usize) -> Option<Self::Piece<'_>>;
 
-    /// What makes the nodes of a piece in a batch, and how many there are.
+    /// Returns the operation that computes the nodes of a piece as a batch, and their number.
     fn batch<'a>(&self, piece: Self::Piece<'a>) -> (Operation<'a>, usize);
 
-    /// As `Piece::run`.
+    /// See `Piece::run`.
     ///
     /// # Errors
-    /// As that.
+    /// Those of `Piece::run`.
     fn run(piece: Self::Piece<'_>, k: &dyn Kernels) -> Result<(), gabion_scheme::Error>;
 
-    /// As `Generation::close`.
+    /// See `Generation::close`.
     fn close(generation: &mut Self::Generation, k: &dyn Kernels, count: usize);
 
-    /// As `Generation::finish`.
+    /// See `Generation::finish`.
     ///
     /// # Errors
-    /// As that.
+    /// Those of `Generation::finish`.
     fn finish(generation: Self::Generation) -> Result<Self::Key, gabion_scheme::Error>;
 
     /// The public key of a key.
@@ -126,13 +127,13 @@ pub trait Secret {
     /// Its encoding.
     fn public_bytes(public: &Self::Public) -> &[u8];
 
-    /// As `SigningKey::stored_trees`.
+    /// See `SigningKey::stored_trees`.
     fn stored_trees(key: &Self::Key) -> Vec<StoredTree<'_>>;
 
-    /// As `SigningKey::restore`.
+    /// See `SigningKey::restore`.
     ///
     /// # Errors
-    /// As that.
+    /// Those of `SigningKey::restore`.
     fn restore(
         key: &mut Self::Key,
         k: &dyn Kernels,
@@ -140,10 +141,10 @@ pub trait Secret {
         scratch: &mut Self::Scratch,
     ) -> Result<(), gabion_scheme::Error>;
 
-    /// As `SigningKey::reach`.
+    /// See `SigningKey::reach`.
     ///
     /// # Errors
-    /// As that.
+    /// Those of `SigningKey::reach`.
     fn reach(
         key: &mut Self::Key,
         k: &dyn Kernels,
@@ -151,10 +152,10 @@ pub trait Secret {
         scratch: &mut Self::Scratch,
     ) -> Result<(), gabion_scheme::Error>;
 
-    /// As `SigningKey::sign`: messages from an index on.
+    /// See `SigningKey::sign`: signs messages with consecutive indexes.
     ///
     /// # Errors
-    /// As that.
+    /// Those of `SigningKey::sign`.
     fn sign(
         key: &mut Self::Key,
         k: &dyn Kernels,
@@ -164,7 +165,7 @@ pub trait Secret {
     ) -> Result<(), gabion_scheme::Error>;
 }
 
-/// What every scheme's module has under one name.
+/// Implements the functions that have the same name in the module of every scheme.
 macro_rules! of_scheme {
     ($scheme:ident) => {
         type Generation = $scheme::Generation;
@@ -272,19 +273,19 @@ fn made_by_devices<S: Secret>(engine: &Engine, secret: &S, made: &mut S::Generat
 pub struct StatefulKey<'e, S: Secret> {
     engine: &'e Engine,
     algorithm: Algorithm,
-    /// None after a panic, which may have left a tree that is none.
+    /// `None` after a panic, which may have left an invalid tree.
     key: Option<S::Key>,
     public: S::Public,
     scratch: S::Scratch,
 }
 
 impl<'e, S: Secret> StatefulKey<'e, S> {
-    /// Makes the key of a secret, from `row` on, which an earlier [`Progress`] gave or which is empty, on up to
-    /// `threads` threads. `watch` hears of each wave, a fraction of a second, and may stop there: then the
-    /// answer is `None`.
+    /// Generates the key of a secret on up to `threads` threads, starting from the nodes in `row`:
+    /// those of an earlier [`Progress`], or empty. `watch` is called after each wave, a fraction of
+    /// a second, and may stop the generation: then the result is `None`.
     ///
     /// # Errors
-    /// [`Error::Input`] if the row is none of this key's; no healthy backend; no memory.
+    /// [`Error::Input`] if the row does not belong to this key; no healthy backend; no memory.
     pub fn generate(
         engine: &'e Engine,
         secret: &S,
@@ -325,13 +326,14 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         }))
     }
 
-    /// Opens a key that was made, whose public key is `public`, to sign from `index` on. `trees` is what
-    /// [`StatefulKey::trees`] gave, authenticated, or empty: what it lacks is made again, on up to `threads` threads
-    /// where it is the top tree. The first signature takes no longer than any other then.
+    /// Opens an existing key with the public key `public`, to sign from `index` on. `trees` is the
+    /// authenticated result of [`StatefulKey::trees`], or empty. Missing trees are computed, the
+    /// top tree on up to `threads` threads, so that the first signature takes no longer than any
+    /// other.
     ///
     /// # Errors
-    /// [`Error::Input`] if the secret does not make the public key, or there is no such index; no healthy
-    /// backend; no memory.
+    /// [`Error::Input`] if the secret does not derive the public key, or the index does not exist;
+    /// no healthy backend; no memory.
     pub fn open(
         engine: &'e Engine,
         secret: &S,
@@ -355,7 +357,7 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         key.run(Task::DecodePrivate, |key, kernels, scratch| {
             for kept in kept.into_iter().filter(|kept| kept.level > 0) {
                 match S::restore(key, kernels, kept, scratch) {
-                    // What does not fit is made again when it is needed.
+                    // Cached trees that do not match are computed again when needed.
                     Ok(()) | Err(gabion_scheme::Error::PrivateKey { .. }) => {}
                     Err(error) => return Err(error),
                 }
@@ -380,8 +382,8 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         self.key.as_ref().map_or(0, S::signature_len)
     }
 
-    /// What is worth keeping of its trees where it is closed: nodes, and the signed keys of lower trees. Public; see
-    /// the module. Empty where there is no memory for it.
+    /// Returns the trees to cache: nodes, and the signed keys of lower trees. The result is public
+    /// (see the module), and empty if there is no memory for it.
     pub fn trees(&self) -> Vec<u8> {
         let kept = self.key.as_ref().map(S::stored_trees).unwrap_or_default();
         let len = kept.iter().map(|kept| KEPT_HEAD + kept.row.len() + kept.signed.len()).sum();
@@ -397,11 +399,11 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         bytes
     }
 
-    /// Signs by any index. Whoever signs two messages by one has given the key away: for tests and benchmarks
-    /// alone.
+    /// Signs with any index, for tests and benchmarks only. Signing two messages with one index
+    /// reveals the key.
     ///
     /// # Errors
-    /// As [`IndexedSigner::sign_indexed`].
+    /// Those of [`IndexedSigner::sign_indexed`].
     pub fn testing_only_sign_at(
         &mut self,
         index: u64,

@@ -17,8 +17,8 @@ pub use gabion_scheme::xmss::Scheme;
 /// A private key of XMSS or XMSS^MT that signs, with the trees it signs with.
 pub type StatefulKey<'e> = signer::StatefulKey<'e, XmssSecret>;
 
-/// What a private key of XMSS or XMSS^MT is: its set, and S_XMSS || SK_PRF || SEED (SP 800-208, section 6.2), of which the
-/// last is public.
+/// The private key of XMSS or XMSS^MT: its set, and S_XMSS || SK_PRF || SEED (SP 800-208, section
+/// 6.2), of which SEED is public.
 pub struct XmssSecret {
     set: &'static Set,
     seeds: Zeroizing<Vec<u8>>,

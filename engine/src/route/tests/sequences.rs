@@ -41,7 +41,7 @@ impl Random {
     }
 }
 
-/// What portable code answers, of each algorithm, number and lanes.
+/// The answers of portable code, by algorithm, number and lanes.
 struct Answers(Vec<Vec<[u8; 32]>>);
 
 impl Answers {
@@ -185,8 +185,9 @@ fn threads_that_use_doubles_at_once_get_right_answers_or_none() {
         });
         let served = served.into_inner();
         assert!(served > 0 && (!has_portable || served == 3 * BATCHES), "{served}");
-        // Nobody gave a wrong answer: all come back, and nothing is left over of a test that a loss cut short.
-        // Who declined both algorithms while it was aside isn't asked for them again: a third one brings it back.
+        // No backend gave a wrong answer: all return, and no partial test result of a loss remains.
+        // A backend that declined both algorithms while quarantined is not probed with them again:
+        // a third one brings it back.
         doubles.iter().for_each(|double| double.set(Behaviour::Sound));
         for _ in 0..2 {
             hand.wind(1000);
