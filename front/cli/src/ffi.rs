@@ -44,7 +44,8 @@ pub fn ignore_stray_signals(hangup: bool) {
         [libc::SIGPWR, libc::SIGSTKFLT].into_iter().chain(libc::SIGRTMIN()..=libc::SIGRTMAX()),
     );
     for signal in signals {
-        // SAFETY: sets the action `ignore` where the default would end the process; no handler runs.
+        // SAFETY: sets the action `ignore` where the default would end the process; no handler
+        // runs.
         unsafe {
             if libc::signal(signal, libc::SIG_IGN) == libc::SIG_ERR {
                 continue;
@@ -110,7 +111,8 @@ pub fn duplicate(number: RawFd) -> std::io::Result<OwnedFd> {
 /// the write.
 static INTERRUPT: AtomicI32 = AtomicI32::new(-1);
 
-/// Runs `clean_up` in a new thread when the first SIGINT, SIGTERM or SIGHUP arrives. Call this function at most once.
+/// Runs `clean_up` in a new thread when the first SIGINT, SIGTERM or SIGHUP arrives. Call this
+/// function at most once.
 ///
 /// # Errors
 /// Returns the system's error if the pipe or the thread cannot be created.
@@ -118,8 +120,8 @@ pub fn when_interrupted(clean_up: impl FnOnce() + Send + 'static) -> std::io::Re
     extern "C" fn wake(_: libc::c_int) {
         let pipe = INTERRUPT.swap(-1, Ordering::AcqRel);
         if pipe >= 0 {
-            // SAFETY: `write` may be called in a signal handler. The pipe is never closed, and has room for its
-            // only byte, so that the call neither blocks nor changes errno.
+            // SAFETY: `write` may be called in a signal handler. The pipe is never closed, and has
+            // room for its only byte, so that the call neither blocks nor changes errno.
             unsafe {
                 libc::write(pipe, b"!".as_ptr().cast(), 1);
             }
@@ -134,8 +136,8 @@ pub fn when_interrupted(clean_up: impl FnOnce() + Send + 'static) -> std::io::Re
     std::thread::Builder::new().name("signals".to_owned()).spawn(waits)?;
     INTERRUPT.store(wakes.into_raw_fd(), Ordering::Release);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: the structure is plain data whose zeros are valid, and lives for the call; the handler calls
-        // what handlers may call.
+        // SAFETY: the structure is plain data whose zeros are valid, and lives for the call; the
+        // handler calls what handlers may call.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = wake as extern "C" fn(libc::c_int) as usize;
@@ -224,8 +226,8 @@ fn handle(signal: libc::c_int) {
             libc::raise(signal);
         }
     }
-    // SAFETY: both structures are plain data whose zeros are valid, and live for the calls; the handler calls
-    // what handlers may call.
+    // SAFETY: both structures are plain data whose zeros are valid, and live for the calls; the
+    // handler calls what handlers may call.
     unsafe {
         let mut now: libc::sigaction = std::mem::zeroed();
         if libc::sigaction(signal, std::ptr::null(), &mut now) != 0

@@ -22,7 +22,8 @@ use crate::failure::{Failure, NEXT_KEY, plain};
 pub struct Args {
     #[command(flatten)]
     key: KeyPath,
-    /// Print one JSON object: index, remaining, burnt, imported, generation, anchors, holder, refusal, warnings
+    /// Print one JSON object: index, remaining, burnt, imported, generation, anchors, holder,
+    /// refusal, warnings
     #[arg(long)]
     json: bool,
 }

@@ -33,7 +33,8 @@ pub struct EncapsArgs {
     /// File for the shared secret; `-` is standard output
     #[arg(long, value_name = "SS", required_unless_present = "json")]
     secret: Option<PathBuf>,
-    /// Print the service's answer as one JSON object instead: by, version, ciphertext, secret, revision
+    /// Print the service's answer as one JSON object instead: by, version, ciphertext, secret,
+    /// revision
     #[arg(long, conflicts_with_all = ["out", "secret"])]
     json: bool,
     #[command(flatten)]

@@ -44,7 +44,8 @@ pub struct Args {
     /// given]
     #[arg(value_name = "FILE")]
     shares: Option<PathBuf>,
-    /// Print the service's answer as one JSON object: given, threshold, token, expires_ms, overrides_policies, permits
+    /// Print the service's answer as one JSON object: given, threshold, token, expires_ms,
+    /// overrides_policies, permits
     #[arg(long)]
     json: bool,
 }

@@ -47,7 +47,8 @@ pub struct Args {
     /// File for the signature; `-` is standard output, unless that is a terminal
     #[arg(long, value_name = "SIG", default_value = "-")]
     out: PathBuf,
-    /// Print the service's answer as one JSON object instead of a signature: by, version, signature, revision
+    /// Print the service's answer as one JSON object instead of a signature: by, version,
+    /// signature, revision
     #[arg(long, conflicts_with = "out")]
     json: bool,
     #[command(flatten)]

@@ -12,7 +12,8 @@ use crate::failure::Failure;
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Print the service's answer as one JSON object: version, initialized, sealed, store, incarnation, revision, warnings
+    /// Print the service's answer as one JSON object: version, initialized, sealed, store,
+    /// incarnation, revision, warnings
     #[arg(long)]
     json: bool,
 }
