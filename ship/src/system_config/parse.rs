@@ -1,5 +1,6 @@
-//! The part of OpenSSL's configuration format that decides which providers are loaded (config(5)): sections,
-//! `key = value`, `section::key = value`, `.include`, `.pragma includedir`, comments and continued lines.
+//! The part of OpenSSL's configuration format that decides which providers are loaded (config(5)):
+//! sections, `key = value`, `section::key = value`, `.include`, `.pragma includedir`, comments and
+//! continued lines.
 //!
 //! Values are not expanded. A value with `$`, quotes or escapes keeps them; code that needs a plain
 //! name rejects it.
