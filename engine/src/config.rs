@@ -17,20 +17,22 @@ pub const GPU_VARIABLE: &str = "GABION_GPU";
 /// The configuration of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The name of the only backend to use; `None` for the best one of the processor that passes its
-    /// self-test. If it is a device (`cuda`), the processor's backends run the operations that the
-    /// device does not support or loses. A GPU is used only if it is named here.
+    /// The name of the only backend to use; `None` for the best one of the processor that passes
+    /// its self-test. If it is a device (`cuda`), the processor's backends run the operations that
+    /// the device does not support or loses. A GPU is used only if it is named here.
     pub backend: Option<String>,
     /// Whether GPUs are neither used nor searched for, even if `backend` names one.
     pub without_gpu: bool,
     /// Whether [`Engine::sign`](crate::Engine::sign), its variants and
-    /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they return it.
+    /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they return
+    /// it.
     ///
     /// A fault during signing, caused by an attacker (for example with Rowhammer) or an ageing
-    /// processor, can produce a signature that reveals the private key. With this option such a lane
-    /// gets [`Status::Fault`](crate::Status::Fault), its signature is wiped, and the backend is tested
-    /// again. This costs a verification per signature, about a fifth of an ML-DSA signature. Faulty
-    /// SLH-DSA signatures verify, so each is made twice and compared, which doubles the time.
+    /// processor, can produce a signature that reveals the private key. With this option such a
+    /// lane gets [`Status::Fault`](crate::Status::Fault), its signature is wiped, and the backend
+    /// is tested again. This costs a verification per signature, about a fifth of an ML-DSA
+    /// signature. Faulty SLH-DSA signatures verify, so each is made twice and compared, which
+    /// doubles the time.
     ///
     /// Not detected: an ML-DSA mask that is used twice or is not random, because such signatures
     /// verify. Off by default; hedged signing, which is the default, already makes most such faults
@@ -45,8 +47,8 @@ impl Config {
     /// - `GABION_GPU` forbids GPUs unless it is unset, empty or `auto`.
     /// - `GABION_VERIFY_AFTER_SIGN` enables the verification unless it is unset, empty or `0`.
     ///
-    /// A program with more rights than its caller ignores all of them, because the caller could make
-    /// every operation fail. Such a program uses no GPU.
+    /// A program with more rights than its caller ignores all of them, because the caller could
+    /// make every operation fail. Such a program uses no GPU.
     pub fn from_environment() -> Self {
         Config::from_variables(|name| std::env::var_os(name), rights::is_privileged())
     }
@@ -64,8 +66,8 @@ impl Config {
     }
 }
 
-/// Returns the value of a variable; `None` if it is unset, empty or `auto`. A value that is not valid
-/// UTF-8 names no backend, and does not count as unset.
+/// Returns the value of a variable; `None` if it is unset, empty or `auto`. A value that is not
+/// valid UTF-8 names no backend, and does not count as unset.
 fn chosen(value: Option<OsString>) -> Option<String> {
     value
         .map(|name| name.to_string_lossy().into_owned())

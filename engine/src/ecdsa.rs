@@ -1,15 +1,17 @@
-//! ECDSA signatures in the two forms that other programs write: DER, which keys of this engine make and verify, and
-//! `r || s`, which JOSE has (RFC 7518, section 3.4).
+//! ECDSA signatures in the two forms that other programs write: DER, which keys of this engine make
+//! and verify, and `r || s`, which JOSE has (RFC 7518, section 3.4).
 
 use gabion_backend::ecc::{Curve, from_der, to_der};
 use gabion_scheme::Algorithm;
 
-/// Converts a signature from DER to `r || s`. Returns `None` if it is not strict DER or the algorithm is not ECDSA.
+/// Converts a signature from DER to `r || s`. Returns `None` if it is not strict DER or the
+/// algorithm is not ECDSA.
 pub fn der_to_raw(algorithm: Algorithm, der: &[u8]) -> Option<Vec<u8>> {
     from_der(curve(algorithm)?, der)
 }
 
-/// Converts a signature from `r || s` to DER. Returns `None` if its length is not the curve's or the algorithm is not ECDSA.
+/// Converts a signature from `r || s` to DER. Returns `None` if its length is not the curve's or
+/// the algorithm is not ECDSA.
 pub fn raw_to_der(algorithm: Algorithm, raw: &[u8]) -> Option<Vec<u8>> {
     let curve = curve(algorithm)?;
     (raw.len() == 2 * curve.scalar_len()).then(|| to_der(raw))

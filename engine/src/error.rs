@@ -4,8 +4,8 @@ use gabion_backend::Task;
 use gabion_scheme::algorithms::{AlgorithmInfo, Family};
 use gabion_scheme::{Algorithm, Status};
 
-/// Lanes of a batch at most: with a mebibyte each, more than any of them takes, no array of a batch is
-/// longer than an array can be.
+/// Lanes of a batch at most: with a mebibyte each, more than any of them takes, no array of a batch
+/// is longer than an array can be.
 const LANES_MAX: usize = isize::MAX as usize >> 20;
 
 /// The source of randomness failed.
@@ -43,7 +43,8 @@ pub enum LedgerError {
         /// The maximum size of the reservation.
         most: u64,
     },
-    /// The state may not be the newest one, or not this process's: signing could use an index twice.
+    /// The state may not be the newest one, or not this process's: signing could use an index
+    /// twice.
     #[error("the state is not safe to sign with, and nothing was signed: {0}")]
     Unsafe(
         /// The reason.
@@ -229,7 +230,8 @@ pub(crate) fn missing_seed(algorithm: Algorithm) -> Error {
     }
 }
 
-/// The error of an algorithm of another kind than the operation is for, or of none that is in this build.
+/// The error of an algorithm of another kind than the operation is for, or of none that is in this
+/// build.
 pub(crate) fn wrong_kind(
     algorithm: Algorithm,
     operation: &'static str,
@@ -265,8 +267,8 @@ pub(crate) fn check_batch(
     Ok(Some(first.info()))
 }
 
-/// Refuses a number of lanes of which there can be no array. What is below it may still be more than the
-/// memory that there is.
+/// Refuses a number of lanes of which there can be no array. What is below it may still be more
+/// than the memory that there is.
 pub(crate) fn check_count(lanes: usize) -> Result<(), Error> {
     if lanes > LANES_MAX { Err(Error::TooMany { lanes }) } else { Ok(()) }
 }

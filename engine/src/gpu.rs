@@ -143,7 +143,8 @@ mod tests {
         Config { backend: backend.map(str::to_owned), ..Config::default() }
     }
 
-    /// The names of an engine's backends, in order, with a mark behind each that says what its batches cost.
+    /// The names of an engine's backends, in order, with a mark behind each that says what its
+    /// batches cost.
     fn backends(system: System, config: &Config, elevated: bool) -> Result<Vec<String>, String> {
         let offload = Offload::with_folder(system, None);
         let allowed = allowed(config, elevated);
@@ -190,7 +191,8 @@ mod tests {
         }
     }
 
-    /// Batches of every size, the trees of a key, and what `gabion doctor` asks, while there may be a GPU.
+    /// Batches of every size, the trees of a key, and what `gabion doctor` asks, while there may be
+    /// a GPU.
     #[test]
     fn the_driver_is_not_called_unless_the_devices_are_named() {
         let configs = [

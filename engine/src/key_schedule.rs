@@ -9,8 +9,8 @@
 //!   secret, label, transcript hash -> HKDF-Expand-Label -> secret, key, IV   [`expand_label`]
 //! ```
 //!
-//! HMAC and the hashes are RustCrypto's, which wipe their state; with SHA-384 and SHA-512 HMAC is here, over the
-//! blocks that this processor is quickest with. Time depends on lengths only.
+//! HMAC and the hashes are RustCrypto's, which wipe their state; with SHA-384 and SHA-512 HMAC is
+//! here, over the blocks that this processor is quickest with. Time depends on lengths only.
 
 use gabion_scheme::ct;
 use hmac::digest::{Digest, Output};
@@ -236,8 +236,9 @@ pub fn extract(
     Ok(())
 }
 
-/// The bytes of the private key that HPKE derives from keying material: LabeledExtract and LabeledExpand of
-/// DeriveKeyPair, DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1.3). They are not clamped.
+/// The bytes of the private key that HPKE derives from keying material: LabeledExtract and
+/// LabeledExpand of DeriveKeyPair, DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1.3). They are
+/// not clamped.
 pub(crate) fn dhkem_x25519(ikm: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
     /// "HPKE-v1", and the suite: "KEM" and the number of this DHKEM.
     const SUITE: &[u8] = b"HPKE-v1KEM\x00\x20";
@@ -254,8 +255,8 @@ pub(crate) fn dhkem_x25519(ikm: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
     Ok(key)
 }
 
-/// Where every handshake without a pre-shared key starts, with the hashes of nearly all of them: two
-/// steps whose results are known.
+/// Where every handshake without a pre-shared key starts, with the hashes of nearly all of them:
+/// two steps whose results are known.
 struct Start {
     hash: Hash,
     /// The early secret: extracted from zeros with zeros.
@@ -395,9 +396,9 @@ mod tests {
     const TO_FINISHED: &str = "9608102a0f1ccc6db6250b7b7e417b1a000eaada3daae4777a7686c9ff83df13";
     const ALL: &str = "209145a96ee8e2a122ff810047cc952684658d6049e86429426db87c54ad143d";
 
-    /// Of RFC 8448, section 3: the label, the hash of what was said, the secret, and by further labels
-    /// what comes of it, with another context where that is not empty. The first two are of the
-    /// handshake secret, the others of the master secret.
+    /// Of RFC 8448, section 3: the label, the hash of what was said, the secret, and by further
+    /// labels what comes of it, with another context where that is not empty. The first two are of
+    /// the handshake secret, the others of the master secret.
     type Secret = (&'static str, &'static str, &'static str, &'static [[&'static str; 3]]);
 
     const SECRETS: [Secret; 6] = [

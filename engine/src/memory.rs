@@ -1,16 +1,17 @@
 //! Memory that can't be had: asked for before a batch begins where it may be much.
 //!
-//! In Rust an allocation that fails ends the process. In the shared libraries a reserve stands behind malloc
-//! ([`gabion_backend::reserve`]): a lone operation that has begun comes to its end, and [`check`] refuses
-//! the next one. A batch may take more than any reserve, so its memory is asked for first, in one piece
-//! that is given back at once.
+//! In Rust an allocation that fails ends the process. In the shared libraries a reserve stands
+//! behind malloc ([`gabion_backend::reserve`]): a lone operation that has begun comes to its end,
+//! and [`check`] refuses the next one. A batch may take more than any reserve, so its memory is
+//! asked for first, in one piece that is given back at once.
 
 use gabion_backend::reserve;
 use gabion_scheme::algorithms::AlgorithmInfo;
 
 use crate::error::Error;
 
-/// Batches up to this are not asked about: what they take is some hundred kilobytes, and to ask takes time.
+/// Batches up to this are not asked about: what they take is some hundred kilobytes, and to ask
+/// takes time.
 const LANES_FEW: usize = 64;
 /// Memory of a key, in multiples of its encoding: 9 for ML-DSA-65.
 const EXPANDED: usize = 10;

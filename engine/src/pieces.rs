@@ -1,12 +1,13 @@
-//! Messages that come in pieces: hashed as they come, where the standard hashes them once and first.
+//! Messages that come in pieces: hashed as they come, where the standard hashes them once and
+//! first.
 //!
 //! ```text
 //!   ML-DSA      mu = SHAKE256(SHAKE256(pk, 64) || M', 64)    (FIPS 204, Algorithm 7, line 6)
 //!   pre-hash    the digest of M by the hash that the algorithm names
 //! ```
 //!
-//! SLH-DSA, Falcon and FN-DSA hash a message behind a value that is drawn or made of all of it first, so
-//! theirs has to be there whole. The hashes are RustCrypto's.
+//! SLH-DSA, Falcon and FN-DSA hash a message behind a value that is drawn or made of all of it
+//! first, so theirs has to be there whole. The hashes are RustCrypto's.
 
 use gabion_scheme::ml_dsa::CONTEXT_MAX;
 use gabion_scheme::prehash::Prehash;
@@ -27,8 +28,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Of a message that is signed by its digest; none where the hash is not known here, and the message has
-    /// to be there whole.
+    /// Of a message that is signed by its digest; none where the hash is not known here, and the
+    /// message has to be there whole.
     pub fn to_digest(hash: Prehash) -> Option<Pieces> {
         let state: Box<dyn Absorb> = match hash {
             Prehash::Sha2_224 => Box::new(Sha2(Sha224::default())),
@@ -49,8 +50,8 @@ impl Pieces {
     }
 
     /// Of a message under an ML-DSA public key, to be signed or verified as
-    /// [`Message::Mu`](crate::Message::Mu); without a context string the pieces are those of the formatted
-    /// message M'.
+    /// [`Message::Mu`](crate::Message::Mu); without a context string the pieces are those of the
+    /// formatted message M'.
     ///
     /// # Errors
     /// [`Error::Input`] if the context string is longer than 255 bytes.

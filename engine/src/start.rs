@@ -15,10 +15,11 @@ impl Engine {
     /// The engine of this process, set up from the environment at the first call.
     ///
     /// # Errors
-    /// [`Error::NoSuchBackend`] if `GABION_BACKEND` names none of this machine's backends, and [`Error::NoDevice`] if it
-    /// names a device that can't be used.
+    /// [`Error::NoSuchBackend`] if `GABION_BACKEND` names none of this machine's backends, and
+    /// [`Error::NoDevice`] if it names a device that can't be used.
     pub fn global() -> Result<&'static Engine, Error> {
-        // A process whose threads are first together makes two, and drops one: it never waits for itself.
+        // A process whose threads are first together makes two, and drops one: it never waits for
+        // itself.
         static GLOBAL: OnceBox<Result<Engine, Error>> = OnceBox::new();
         GLOBAL
             .get_or_init(|| Box::new(Engine::new(&Config::from_environment())))
@@ -40,8 +41,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoSuchBackend`] if the configuration names none of this machine's backends, and [`Error::NoDevice`] if it
-    /// names a device that can't be used.
+    /// [`Error::NoSuchBackend`] if the configuration names none of this machine's backends, and
+    /// [`Error::NoDevice`] if it names a device that can't be used.
     pub fn new(config: &Config) -> Result<Engine, Error> {
         #[cfg(feature = "cuda")]
         let backends = crate::gpu::with_processors(cpus(), config)?;
@@ -50,8 +51,8 @@ impl Engine {
         Engine::with_backends(backends, config)
     }
 
-    /// An engine over given backends, best first. If one is named that is no processor (it has no kernels), the processors
-    /// follow it.
+    /// An engine over given backends, best first. If one is named that is no processor (it has no
+    /// kernels), the processors follow it.
     ///
     /// # Errors
     /// [`Error::NoSuchBackend`] if the configuration names none of them.

@@ -28,8 +28,8 @@ pub(crate) fn on_threads<P: Send>(
     };
     std::thread::scope(|scope| {
         let start = |_| {
-            // The process's signals are for its own threads. One that can't be started leaves its pieces
-            // to the others.
+            // The process's signals are for its own threads. One that can't be started leaves its
+            // pieces to the others.
             host::without_signals(|| std::thread::Builder::new().spawn_scoped(scope, work).ok())
         };
         let others: Vec<_> = (1..threads).map_while(start).collect();

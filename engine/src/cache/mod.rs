@@ -93,8 +93,8 @@ impl CacheValue for PublicKey {
 
 /// Bytes that an expanded public key of `len` encoded bytes takes in a cache: the encoding and its
 /// lattice; for what else derives from a key, a bound by its size, and the multiples of an Ed25519
-/// point, which are made when the key has been used some times and counted from the start: a key that
-/// grew within a full cache would break its bound.
+/// point, which are made when the key has been used some times and counted from the start: a key
+/// that grew within a full cache would break its bound.
 fn expanded_len(algorithm: Algorithm, len: usize) -> usize {
     let derived = match lattice_len(algorithm) {
         // Hybrids and composites expand the lattice of a part, and have its encoding twice.

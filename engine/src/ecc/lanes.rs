@@ -1,5 +1,5 @@
-//! Operations on a curve: X25519 in a backend's lanes, public keys of P-384 with one inversion for all,
-//! the others one by one.
+//! Operations on a curve: X25519 in a backend's lanes, public keys of P-384 with one inversion for
+//! all, the others one by one.
 
 use gabion_backend::{Backend, Batch, Operation, X25519};
 use gabion_scheme::x25519::LEN;
@@ -89,8 +89,8 @@ pub(crate) fn self_test(backend: &dyn Backend, lanes: usize) -> Result<(), Strin
     test_lanes(backend, lanes, Some(1))
 }
 
-/// Tests lanes, one of them perhaps with a peer's key of small order, which is refused and leaves its
-/// neighbours alone.
+/// Tests lanes, one of them perhaps with a peer's key of small order, which is refused and leaves
+/// its neighbours alone.
 fn test_lanes(backend: &dyn Backend, lanes: usize, refused: Option<usize>) -> Result<(), String> {
     let bytes = |lane: usize, by: usize| std::array::from_fn(|j| (by * lane + 31 * j + 5) as u8);
     let private: Vec<[u8; LEN]> = (0..lanes).map(|lane| bytes(lane, 17)).collect();

@@ -1,5 +1,5 @@
-//! Elliptic curves of [`gabion_backend::ecc`]: private keys that are drawn, operations in a backend's lanes, and
-//! the self-test.
+//! Elliptic curves of [`gabion_backend::ecc`]: private keys that are drawn, operations in a
+//! backend's lanes, and the self-test.
 
 pub(crate) mod lanes;
 mod self_test;

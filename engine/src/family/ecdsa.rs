@@ -130,7 +130,8 @@ impl SigningPart for SigningKey {
         pair(algorithm, curve, Zeroizing::new(bytes.to_vec()), ecc::public_key(curve, bytes))
     }
 
-    /// FIPS 186-5, section 6.4.1, with the nonce of RFC 6979, by the curve's hash also where another one made the digest.
+    /// FIPS 186-5, section 6.4.1, with the nonce of RFC 6979, by the curve's hash also where
+    /// another one made the digest.
     fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
         let Some(first) = keys.first() else { return Ok(()) };
         curve_of(engine, first.algorithm())?;

@@ -160,8 +160,8 @@ struct Public {
     bytes: Vec<u8>,
 }
 
-/// Puts key pairs together, the scalars one after the other; `encode` gives the private encoding of each
-/// in turn.
+/// Puts key pairs together, the scalars one after the other; `encode` gives the private encoding of
+/// each in turn.
 fn pairs(
     engine: &Engine,
     parts: Parts,
@@ -179,8 +179,8 @@ fn pairs(
     .collect()
 }
 
-/// Puts a key pair together, given the point that was computed of the scalar; `bytes` is its private
-/// encoding.
+/// Puts a key pair together, given the point that was computed of the scalar; `bytes` is its
+/// private encoding.
 fn pair(
     parts: Parts,
     kem: MlKemPrivate,

@@ -64,8 +64,8 @@ fn only<T>(algorithm: Algorithm, mut keys: Vec<T>) -> Result<T, Error> {
 /// The keys of a batch, each decoded or refused, or why none was decoded.
 pub(crate) type DecodedKeys<T> = Result<Vec<Result<T, Error>>, Error>;
 
-/// Decodes public keys of `len` bytes in one batch: `decode` makes `n` keys of `[n][len]` bytes. One of
-/// another length is refused by itself; its lane takes zeros.
+/// Decodes public keys of `len` bytes in one batch: `decode` makes `n` keys of `[n][len]` bytes.
+/// One of another length is refused by itself; its lane takes zeros.
 pub(crate) fn decode_lanes<T>(
     algorithm: Algorithm,
     what: &'static str,
@@ -180,7 +180,8 @@ pub(crate) trait VerifyPart: Clone + Sized {
     fn check_message(&self, _: &Message<'_>) -> Result<(), Error> {
         Ok(())
     }
-    /// The hash of which a digest stands for the message itself, where the algorithm begins with one.
+    /// The hash of which a digest stands for the message itself, where the algorithm begins with
+    /// one.
     fn own_hash(&self) -> Option<Prehash> {
         None
     }

@@ -1,4 +1,5 @@
-//! Messages that are signed as they are: Ed25519, HSS and XMSS have neither a context nor a pre-hash.
+//! Messages that are signed as they are: Ed25519, HSS and XMSS have neither a context nor a
+//! pre-hash.
 
 use gabion_scheme::message::Message;
 use gabion_scheme::{Algorithm, Status};

@@ -97,8 +97,8 @@ pub struct Public {
 /// The structure inside the OCTET STRING of a private key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OctetForm {
-    /// RFC 9881, section 6 and RFC 9935, section 6; its `expandedKey` is also the CurvePrivateKey of
-    /// RFC 8410, section 7.
+    /// RFC 9881, section 6 and RFC 9935, section 6; its `expandedKey` is also the CurvePrivateKey
+    /// of RFC 8410, section 7.
     ///
     /// ```text
     /// CHOICE { seed [0] OCTET STRING, expandedKey OCTET STRING, both SEQUENCE { seed, expandedKey } }
@@ -224,8 +224,9 @@ impl Private {
         read().map_err(|cause| damaged_private(&cause))
     }
 
-    /// The fields of a OneAsymmetricKey. The `pkcs8` crate passes over attributes whatever they are, and
-    /// refuses version 2 without a public key, which OpenSSL reads: RFC 5958 has it optional.
+    /// The fields of a OneAsymmetricKey. The `pkcs8` crate passes over attributes whatever they
+    /// are, and refuses version 2 without a public key, which OpenSSL reads: RFC 5958 has it
+    /// optional.
     fn of_fields<'a>(fields: &mut SliceReader<'a>) -> pkcs8::der::Result<Self> {
         let version = u8::decode(fields)?;
         let algorithm = AlgorithmIdentifierRef::decode(fields)?;
@@ -275,7 +276,8 @@ fn check_attributes(attributes: AnyRef<'_>) -> pkcs8::der::Result<()> {
     Ok(())
 }
 
-/// An ECPrivateKey that stands alone: `openssl pkey -outform DER` and `openssl ecparam` write it so.
+/// An ECPrivateKey that stands alone: `openssl pkey -outform DER` and `openssl ecparam` write it
+/// so.
 fn decode_ec_private(der: &[u8]) -> Result<Private, Reason> {
     let key = EcPrivateKey::from_der(der).map_err(|cause| damaged_private(&cause))?;
     let parameters = key.curve.map_or(Parameters::Absent, parameters);
@@ -327,7 +329,8 @@ impl<'a> Forms<'a> {
     /// Reads what stands inside a private key's OCTET STRING, in a form of the standard.
     ///
     /// # Errors
-    /// Any other structure, trailing bytes included. What is said does not depend on what stands there.
+    /// Any other structure, trailing bytes included. What is said does not depend on what stands
+    /// there.
     pub fn from_octets(octet_form: OctetForm, octets: &'a [u8]) -> Result<Self, Reason> {
         let (read, expected) = match octet_form {
             OctetForm::Bytes => return Ok(Forms { expanded: Some(octets), ..Forms::default() }),

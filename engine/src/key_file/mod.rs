@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The structures of every algorithm: seed, expanded key or both (RFC 9881, RFC 9935), bytes (RFC
-//! 9909, composites), ECPrivateKey (RFC 5915), what Open Quantum Safe writes (Falcon). Encryption and
-//! reading PEM are the caller's. What a structure holds is a [`Key`], by the rule of
+//! 9909, composites), ECPrivateKey (RFC 5915), what Open Quantum Safe writes (Falcon). Encryption
+//! and reading PEM are the caller's. What a structure holds is a [`Key`], by the rule of
 //! [`keys`](crate::keys) for halves that come together.
 //!
 //! # Examples
@@ -51,8 +51,8 @@ pub use der::{
 /// The key of an algorithm that a file's structure carries.
 ///
 /// # Errors
-/// [`Error::KeyFile`] for a structure that is not the algorithm's; [`Error::Input`] for a key that a
-/// check refuses, and for halves that do not belong together.
+/// [`Error::KeyFile`] for a structure that is not the algorithm's; [`Error::Input`] for a key that
+/// a check refuses, and for halves that do not belong together.
 pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &EncodedKey) -> Result<Key, Error> {
     match encoded {
         EncodedKey::Private(key) => private(engine, algorithm, key).map(Key::Private),
@@ -63,9 +63,10 @@ pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &EncodedKey) -> Re
     }
 }
 
-/// A public key as RFC 9802 has it, of what stood in the BIT STRING before: keys in an OCTET STRING (RFC 8708 for HSS,
-/// Botan and BouncyCastle for XMSS), and a lone tree's LMS key without the word that says so. Neither is written.
-/// Lengths tell the forms apart; an OCTET STRING begins with 4, and a number of XMSS with three zeros.
+/// A public key as RFC 9802 has it, of what stood in the BIT STRING before: keys in an OCTET STRING
+/// (RFC 8708 for HSS, Botan and BouncyCastle for XMSS), and a lone tree's LMS key without the word
+/// that says so. Neither is written. Lengths tell the forms apart; an OCTET STRING begins with 4,
+/// and a number of XMSS with three zeros.
 pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
     let family = algorithm.info().family;
     if !matches!(family, Family::Hss | Family::Xmss) {
@@ -144,11 +145,12 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Priva
     Ok(made)
 }
 
-/// The forms of a private key that stand inside its OCTET STRING: those of the standard, and of ML-KEM and
-/// ML-DSA what OpenSSL reads besides, told apart by their lengths.
+/// The forms of a private key that stand inside its OCTET STRING: those of the standard, and of
+/// ML-KEM and ML-DSA what OpenSSL reads besides, told apart by their lengths.
 ///
 /// # Errors
-/// Any other structure, a form of another length included. What is said depends on the length alone.
+/// Any other structure, a form of another length included. What is said depends on the length
+/// alone.
 fn forms_of(
     algorithm: Algorithm,
     octet_form: OctetForm,
@@ -189,9 +191,9 @@ fn forms_of(
     })
 }
 
-/// A private key of ML-KEM or ML-DSA in a form that no standard has: its seed or its bytes alone, without a
-/// structure, or both keys in an OCTET STRING, as Open Quantum Safe's provider wrote them. OpenSSL calls
-/// them `bare-seed`, `bare-priv` and `oqskeypair`.
+/// A private key of ML-KEM or ML-DSA in a form that no standard has: its seed or its bytes alone,
+/// without a structure, or both keys in an OCTET STRING, as Open Quantum Safe's provider wrote
+/// them. OpenSSL calls them `bare-seed`, `bare-priv` and `oqskeypair`.
 fn read_foreign(algorithm: Algorithm, octets: &[u8]) -> Option<Forms<'_>> {
     let info = algorithm.info();
     if Some(octets.len()) == info.seed {
@@ -273,8 +275,8 @@ mod tests {
         );
     }
 
-    /// RFC 5958, section 2: attributes are a SET OF Attribute, and the public key is optional in version 2
-    /// and belongs into no other.
+    /// RFC 5958, section 2: attributes are a SET OF Attribute, and the public key is optional in
+    /// version 2 and belongs into no other.
     #[test]
     fn pkcs8_trailing_fields_follow_rfc_5958() {
         let algorithm = Algorithm::MlDsa44;
@@ -318,7 +320,8 @@ mod tests {
         let file = pkcs8(algorithm, 0, &tlv(0x80, &[9; 32]), b"");
         let says = |der: &[u8]| read(algorithm, der).err().unwrap();
         assert!(says(&[&file[..], &[0]].concat()).contains("bytes behind the private key"));
-        // A length in more bytes than it takes, at the whole and at a field, and one that is not said.
+        // A length in more bytes than it takes, at the whole and at a field, and one that is not
+        // said.
         let longer = [&[0x30, 0x81, file[1]], &file[2..]].concat();
         let inner = [&file[2..5], &[0x30, 0x81, file[6]], &file[7..]].concat();
         let open = [&[0x30, 0x80], &file[2..], &[0, 0]].concat();
@@ -338,8 +341,8 @@ mod tests {
         tlv(0x30, &fields.concat())
     }
 
-    /// The public key of an ECPrivateKey may be a compressed or hybrid point, as `openssl ec -conv_form` writes it. It
-    /// has to be the private key's all the same.
+    /// The public key of an ECPrivateKey may be a compressed or hybrid point, as `openssl ec
+    /// -conv_form` writes it. It has to be the private key's all the same.
     #[test]
     fn public_keys_of_ec_private_keys_are_points_in_any_form() {
         let engine = Engine::global().unwrap();
@@ -387,8 +390,8 @@ mod tests {
         }
     }
 
-    /// Keys with explicit curve parameters are refused, also those of a named curve (RFC 5480, section 2.1.1), and the
-    /// error says so.
+    /// Keys with explicit curve parameters are refused, also those of a named curve (RFC 5480,
+    /// section 2.1.1), and the error says so.
     #[test]
     fn explicit_curve_parameters_are_refused() {
         let engine = Engine::global().unwrap();

@@ -5,8 +5,8 @@
 //!   key ^ opad --+                 outer state <- digest || padding --> code
 //! ```
 //!
-//! The two blocks of the key are hashed side by side; of a code of one block each that is three quarters of the
-//! time of four blocks in a row.
+//! The two blocks of the key are hashed side by side; of a code of one block each that is three
+//! quarters of the time of four blocks in a row.
 
 use gabion_backend::Sha512Blocks;
 use gabion_scheme::ct;
@@ -60,8 +60,8 @@ impl<const LEN: usize> HmacSha512<LEN> {
         HmacSha512 { blocks, states, block: [0; BLOCK], filled: 0, total: 0 }
     }
 
-    /// Pads a message of which all but `filled` bytes are hashed, and `before` bytes more, into `state`
-    /// (FIPS 180-4, section 5.1.2).
+    /// Pads a message of which all but `filled` bytes are hashed, and `before` bytes more, into
+    /// `state` (FIPS 180-4, section 5.1.2).
     fn close(&mut self, state: usize, before: u64) {
         let bits = 8 * u128::from(before + self.total);
         self.block[self.filled] = 0x80;

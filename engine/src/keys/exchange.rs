@@ -85,8 +85,8 @@ fn curve_of(
 /// Bytes of keying material at least: as many as the private key has (RFC 9180, section 7.1.3).
 const IKM_MIN: usize = 32;
 
-/// Makes 32 bytes what X25519 makes of every private key before it uses it (RFC 7748, section 5), so that
-/// those who keep the bytes and those who keep the number write the same key.
+/// Makes 32 bytes what X25519 makes of every private key before it uses it (RFC 7748, section 5),
+/// so that those who keep the bytes and those who keep the number write the same key.
 pub fn clamp(private: &mut [u8; 32]) {
     private[0] &= 248;
     private[31] &= 127;
@@ -161,8 +161,8 @@ impl Engine {
         pair(algorithm, curve, Zeroizing::new(bytes.to_vec()))
     }
 
-    /// The key pair of X25519 that HPKE derives from keying material: DeriveKeyPair of DHKEM(X25519,
-    /// HKDF-SHA256) (RFC 9180, section 7.1.3), clamped.
+    /// The key pair of X25519 that HPKE derives from keying material: DeriveKeyPair of
+    /// DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1.3), clamped.
     ///
     /// # Errors
     /// Not X25519; keying material of less than 32 bytes.

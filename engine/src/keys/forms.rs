@@ -1,7 +1,7 @@
 //! The forms that a key comes in.
 
-/// The forms in which a key came or is written, any mix of them. Of a private key: its seed, its expanded
-/// form, or both.
+/// The forms in which a key came or is written, any mix of them. Of a private key: its seed, its
+/// expanded form, or both.
 #[derive(Clone, Copy, Default)]
 pub struct Forms<'a> {
     /// The seed. Secret.

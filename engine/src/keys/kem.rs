@@ -17,8 +17,8 @@ use crate::family::{self, DecapsLanes, DecapsPart, DecodedKeys, EncapsLanes, Enc
 use crate::memory;
 use crate::route::Engine;
 
-/// A shared secret, as long as the table says; wiped when dropped. Compares in constant time. Boxed, so
-/// that moving it, as queues do from thread to thread, leaves no copy behind.
+/// A shared secret, as long as the table says; wiped when dropped. Compares in constant time.
+/// Boxed, so that moving it, as queues do from thread to thread, leaves no copy behind.
 #[derive(Clone, Zeroize, ZeroizeOnDrop)]
 pub struct SharedSecret(Box<[u8]>);
 
@@ -564,8 +564,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
-    /// Then no lane has run, and every output is zero.
+    /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy
+    /// backend. Then no lane has run, and every output is zero.
     pub fn encaps_many(
         &self,
         keys: &[&KemPublicKey],
@@ -611,8 +611,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. Then no lane has
-    /// run, and every output is zero.
+    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. Then no lane
+    /// has run, and every output is zero.
     pub fn decaps_many(
         &self,
         keys: &[&KemPrivateKey],

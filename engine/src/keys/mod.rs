@@ -41,8 +41,8 @@ pub use forms::Forms;
 pub use kem::{KemPrivateKey, KemPublicKey};
 pub use signature::{SigningKey, VerifyKey};
 
-/// A private key of any kind, with its public key. It is not `Clone`: the keys of a kind are, where they
-/// never change, and a key that signing uses up must not be.
+/// A private key of any kind, with its public key. It is not `Clone`: the keys of a kind are, where
+/// they never change, and a key that signing uses up must not be.
 pub enum PrivateKey {
     /// A decapsulation key.
     Kem(KemPrivateKey),
@@ -131,8 +131,8 @@ impl PrivateKey {
         })
     }
 
-    /// Takes a private key in the forms in which it came, which must belong together: the rule that the
-    /// head of this file states.
+    /// Takes a private key in the forms in which it came, which must belong together: the rule that
+    /// the head of this file states.
     ///
     /// # Examples
     /// ```
@@ -265,8 +265,8 @@ impl PrivateKey {
         Forms { seed, expanded: Some(self.bytes()), public: Some(self.public_bytes()) }
     }
 
-    /// Uses both halves and compares: encapsulates and decapsulates, signs and verifies, or makes the
-    /// public key again.
+    /// Uses both halves and compares: encapsulates and decapsulates, signs and verifies, or makes
+    /// the public key again.
     ///
     /// # Errors
     /// [`Error::Pairwise`] if they do not belong together; no randomness; no healthy backend.
@@ -293,8 +293,8 @@ impl PrivateKey {
     }
 }
 
-/// Whether a public key is `own`, the encoding that the engine writes. A point on a curve may also be compressed or
-/// hybrid (SEC 1, section 2.3.3; X9.62), as OpenSSL writes it for `-conv_form`.
+/// Whether a public key is `own`, the encoding that the engine writes. A point on a curve may also
+/// be compressed or hybrid (SEC 1, section 2.3.3; X9.62), as OpenSSL writes it for `-conv_form`.
 fn is_same_public(algorithm: Algorithm, public: &[u8], own: &[u8]) -> bool {
     let is_point = algorithm.info().parameters_oid.is_some();
     let (Some((form, coordinates)), Some((_, own_coordinates)), Some(last)) =
@@ -357,8 +357,8 @@ impl PublicKey {
 }
 
 impl Key {
-    /// Takes a key in the forms in which it came: a private key, if there is any form of one, and else a
-    /// public one.
+    /// Takes a key in the forms in which it came: a private key, if there is any form of one, and
+    /// else a public one.
     ///
     /// # Errors
     /// As [`PrivateKey::import`] and [`PublicKey::import`].

@@ -13,8 +13,8 @@ use crate::family::{self, DecodedKeys, SignLanes, SigningPart, VerifyLanes, Veri
 use crate::memory;
 use crate::route::Engine;
 
-/// The families of signatures: a line each, the variant of [`Family`] and the types of its file. What only
-/// verifies has no signing key; `others` are the families of other kinds.
+/// The families of signatures: a line each, the variant of [`Family`] and the types of its file.
+/// What only verifies has no signing key; `others` are the families of other kinds.
 macro_rules! families {
     (
         sign and verify { $($family:ident: $signing:path, $verify:path;)* }
@@ -85,8 +85,8 @@ macro_rules! families {
         }
 
         impl VerifyKey {
-            /// Bytes of the longest signature that it may verify: what the table says, or the key, where
-            /// keys differ ([`Size::OfKey`]).
+            /// Bytes of the longest signature that it may verify: what the table says, or the key,
+            /// where keys differ ([`Size::OfKey`]).
             pub fn signature_len_max(&self) -> usize {
                 match &self.0 {
                     $(FamilyVerifyKey::$family(key) => VerifyPart::signature_len_max(key),)*
@@ -94,7 +94,8 @@ macro_rules! families {
                 }
             }
 
-            /// Refuses a message whose form the algorithm does not have. What stands in the message is not looked at.
+            /// Refuses a message whose form the algorithm does not have. What stands in the message
+            /// is not looked at.
             ///
             /// # Errors
             /// [`Error::Input`].
@@ -105,8 +106,8 @@ macro_rules! families {
                 }
             }
 
-            /// The hash of which a digest stands for the message itself ([`Message::Prehash`] is the same as
-            /// [`Message::Pure`]): that of ECDSA's curve, and that of a composite.
+            /// The hash of which a digest stands for the message itself ([`Message::Prehash`] is
+            /// the same as [`Message::Pure`]): that of ECDSA's curve, and that of a composite.
             pub fn own_hash(&self) -> Option<Prehash> {
                 match &self.0 {
                     $(FamilyVerifyKey::$family(key) => VerifyPart::own_hash(key),)*
@@ -330,8 +331,8 @@ impl SigningKey {
 }
 
 impl VerifyKey {
-    /// Bytes that each signature has in a batch of these keys, which are of one algorithm: those of the longest
-    /// that one of them may verify.
+    /// Bytes that each signature has in a batch of these keys, which are of one algorithm: those of
+    /// the longest that one of them may verify.
     pub fn room(keys: &[&VerifyKey]) -> usize {
         let info = keys.first().map(|key| key.algorithm().info());
         info.map_or(0, |info| longest(info, keys.iter().map(|key| key.signature_len_max())))
@@ -655,8 +656,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy backend.
-    /// Then no lane has run, and every output is zero.
+    /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy
+    /// backend. Then no lane has run, and every output is zero.
     pub fn sign_many(
         &self,
         keys: &[&SigningKey],
@@ -700,9 +701,10 @@ impl Engine {
         self.check_signed(keys, messages, signatures, lengths, status)
     }
 
-    /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them, each in a
-    /// place of [`VerifyKey::room`] bytes; where keys of one algorithm differ in that ([`Size::OfKey`]), of any one
-    /// length up to the table's. Gives the verdict of [`Self::verify`] in every lane.
+    /// Verifies many signatures, lane by lane, laid out as [`Self::sign_many`] leaves them, each in
+    /// a place of [`VerifyKey::room`] bytes; where keys of one algorithm differ in that
+    /// ([`Size::OfKey`]), of any one length up to the table's. Gives the verdict of
+    /// [`Self::verify`] in every lane.
     ///
     /// # Examples
     /// ```
@@ -726,8 +728,9 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. A length above the
-    /// table's is no misuse: it is what a peer sent, and its lane's signature is not valid.
+    /// Misuse: keys of several algorithms, arrays that do not fit. No healthy backend. A length
+    /// above the table's is no misuse: it is what a peer sent, and its lane's signature is not
+    /// valid.
     pub fn verify_many(
         &self,
         keys: &[&VerifyKey],
@@ -741,8 +744,8 @@ impl Engine {
         if lengths.iter().all(|&length| length <= room) {
             return verify_lanes(self, keys, VerifyLanes { messages, signatures, lengths, status });
         }
-        // A signature that its place can't hold is not read: its lane verifies nothing. Only a message
-        // that is refused comes first, as it does where there is one lane.
+        // A signature that its place can't hold is not read: its lane verifies nothing. Only a
+        // message that is refused comes first, as it does where there is one lane.
         let fitting = |&length: &usize| if length > room { 0 } else { length };
         let fitting: Vec<_> = lengths.iter().map(fitting).collect();
         let lanes = VerifyLanes { messages, signatures, lengths: &fitting, status: &mut *status };
@@ -756,8 +759,8 @@ impl Engine {
     }
 }
 
-/// The longest signature of keys of one algorithm: `rooms` are theirs, which are asked only where the table
-/// leaves it to the key.
+/// The longest signature of keys of one algorithm: `rooms` are theirs, which are asked only where
+/// the table leaves it to the key.
 fn longest(info: &AlgorithmInfo, rooms: impl Iterator<Item = usize>) -> usize {
     match info.output {
         Size::Fixed(len) | Size::UpTo(len) => len,
@@ -765,8 +768,9 @@ fn longest(info: &AlgorithmInfo, rooms: impl Iterator<Item = usize>) -> usize {
     }
 }
 
-/// Refuses keys of several algorithms, and arrays that do not fit `n` lanes: `rooms` for the signatures of
-/// the keys, `lens` of what has one place a lane, and that of the signatures. Gives how many bytes a signature has room for.
+/// Refuses keys of several algorithms, and arrays that do not fit `n` lanes: `rooms` for the
+/// signatures of the keys, `lens` of what has one place a lane, and that of the signatures. Gives
+/// how many bytes a signature has room for.
 pub(crate) fn check_lanes(
     algorithms: impl Iterator<Item = Algorithm>,
     rooms: impl Iterator<Item = usize>,

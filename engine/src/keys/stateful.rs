@@ -1,4 +1,5 @@
-//! Keys that signing uses up: who hands out their indexes, and in what order a signature comes to be.
+//! Keys that signing uses up: who hands out their indexes, and in what order a signature comes to
+//! be.
 //!
 //! ```text
 //!   message, request id --Ledger::recall--> signed before: that signature, and no index
@@ -14,10 +15,11 @@
 //!                                                        release
 //! ```
 //!
-//! One index that signs two messages gives the key away. So no signer here finds an index: it is handed
-//! [`Indexes`], which are no number that could be used again, and which come out of a [`Reservation`] that a
-//! [`Ledger`] has made durable. The crate `gabion-state` keeps a ledger in files; a key management service
-//! keeps one in its own store. [`conformance`] is what both have to pass.
+//! One index that signs two messages gives the key away. So no signer here finds an index: it is
+//! handed [`Indexes`], which are no number that could be used again, and which come out of a
+//! [`Reservation`] that a [`Ledger`] has made durable. The crate `gabion-state` keeps a ledger in
+//! files; a key management service keeps one in its own store. [`conformance`] is what both have to
+//! pass.
 
 pub mod conformance;
 pub mod hss;
@@ -41,8 +43,8 @@ pub use signer::{Progress, Secret, StatefulKey};
 ///
 /// Handles of one key share one state. After an error, no caller holds an index.
 pub trait Ledger: Send + Sync {
-    /// Reserves the next `count` indexes. When it returns, no other reservation can hold one of them, not even
-    /// after a crash of the machine.
+    /// Reserves the next `count` indexes. When it returns, no other reservation can hold one of
+    /// them, not even after a crash of the machine.
     ///
     /// # Errors
     /// [`LedgerError::Exhausted`] if fewer are left, which changes nothing; and the others.
@@ -54,12 +56,13 @@ pub trait Ledger: Send + Sync {
     /// If the records cannot be read.
     fn recall(&self, request: &str) -> Result<Option<LedgerRecord>, LedgerError>;
 
-    /// Records what is about to be released, all of it or nothing. An entry with a request id is durable when
-    /// it returns; one without may be lost with the machine, and its index is used up all the same.
+    /// Records what is about to be released, all of it or nothing. An entry with a request id is
+    /// durable when it returns; one without may be lost with the machine, and its index is used up
+    /// all the same.
     ///
     /// # Errors
-    /// [`LedgerError::RequestKnown`] if an id is recorded already, and those of [`check_request_ids`]; then nothing
-    /// is recorded.
+    /// [`LedgerError::RequestKnown`] if an id is recorded already, and those of
+    /// [`check_request_ids`]; then nothing is recorded.
     fn record(&self, entries: &[Entry<'_>]) -> Result<(), LedgerError>;
 
     /// Returns the remaining signatures.
@@ -72,8 +75,8 @@ pub trait Ledger: Send + Sync {
 /// The part of a ledger that a reservation needs later. It is a separate trait so that a ledger
 /// decides what a reservation keeps alive.
 pub trait Holder: Send {
-    /// Whether indexes may still be taken. It is asked each time, and has to notice at least that the process
-    /// was forked: parent and child have the same reservation in memory.
+    /// Whether indexes may still be taken. It is asked each time, and has to notice at least that
+    /// the process was forked: parent and child have the same reservation in memory.
     ///
     /// # Errors
     /// [`LedgerError::Unsafe`] with the reason.
@@ -101,8 +104,8 @@ impl Reservation {
     /// Takes the next `count` indexes.
     ///
     /// # Errors
-    /// [`LedgerError::Exhausted`] if fewer are left in it; [`LedgerError::Unsafe`] if the process was forked, or
-    /// its ledger has another reason.
+    /// [`LedgerError::Exhausted`] if fewer are left in it; [`LedgerError::Unsafe`] if the process
+    /// was forked, or its ledger has another reason.
     pub fn take(&mut self, count: u64) -> Result<Indexes, LedgerError> {
         self.holder.check()?;
         if count > self.left() {
@@ -126,8 +129,8 @@ impl Reservation {
     }
 }
 
-/// Consecutive indexes that were taken from a reservation, for signing with each of them once. A signer takes them
-/// by value.
+/// Consecutive indexes that were taken from a reservation, for signing with each of them once. A
+/// signer takes them by value.
 #[must_use = "indexes that are dropped are lost"]
 #[derive(Debug)]
 pub struct Indexes {
@@ -148,8 +151,8 @@ impl Indexes {
         self.count
     }
 
-    /// Refuses a process that was forked since they were taken: parent and child have them in memory. A signer asks before
-    /// it signs.
+    /// Refuses a process that was forked since they were taken: parent and child have them in
+    /// memory. A signer asks before it signs.
     ///
     /// # Errors
     /// [`LedgerError::Unsafe`].
@@ -166,8 +169,8 @@ const FORKED: &str =
 
 /// A private key that signs with indexes that are handed to it.
 pub trait IndexedSigner {
-    /// Whether it could sign now. It is asked before an index is reserved, so that none is lost to what can be known
-    /// before.
+    /// Whether it could sign now. It is asked before an index is reserved, so that none is lost to
+    /// what can be known before.
     ///
     /// # Errors
     /// Why not; as [`IndexedSigner::sign_indexed`].
@@ -188,8 +191,8 @@ pub trait IndexedSigner {
 pub struct Remaining {
     /// Indexes that were never reserved.
     pub left: u64,
-    /// Indexes that were reserved and lost, by crashes for the most part. At most: what a log lost in a crash
-    /// counts as one of them.
+    /// Indexes that were reserved and lost, by crashes for the most part. At most: what a log lost
+    /// in a crash counts as one of them.
     pub burnt: u64,
     /// The key should be replaced: fewer are left than its owner wants to be warned at.
     pub is_low: bool,
@@ -224,7 +227,8 @@ pub struct LedgerRecord {
 pub struct Request<'a> {
     /// The message to sign.
     pub message: &'a [u8],
-    /// Names the request: asked again, it gets the same signature, and another message under it is refused.
+    /// Names the request: asked again, it gets the same signature, and another message under it is
+    /// refused.
     pub id: Option<&'a str>,
 }
 
@@ -239,11 +243,12 @@ pub struct ReleasedSignature {
     pub is_repeated: bool,
 }
 
-/// Signs requests with the indexes of a ledger: one reservation for all of them, and nothing comes out of it
-/// before it is recorded.
+/// Signs requests with the indexes of a ledger: one reservation for all of them, and nothing comes
+/// out of it before it is recorded.
 ///
 /// # Errors
-/// As [`Ledger`] and [`IndexedSigner`]. Then nothing is released, and indexes that had been taken are lost.
+/// As [`Ledger`] and [`IndexedSigner`]. Then nothing is released, and indexes that had been taken
+/// are lost.
 pub fn sign_requests(
     ledger: &dyn Ledger,
     signer: &mut dyn IndexedSigner,
@@ -253,7 +258,8 @@ pub fn sign_requests(
     loop {
         let (mut signed, fresh) = recall_all(ledger, requests)?;
         match sign_fresh(ledger, signer, &fresh) {
-            // Another thread has signed for one of the ids meanwhile. What was signed here is not released.
+            // Another thread has signed for one of the ids meanwhile. What was signed here is not
+            // released.
             Err(Error::Ledger(LedgerError::RequestKnown(_))) => {}
             Err(error) => return Err(error),
             Ok(made) => {

@@ -112,8 +112,8 @@ impl Board {
     /// The loop of a worker until the board is left.
     pub(super) fn work(&self) {
         while let Some(turn) = self.next() {
-            // Batches, callbacks and wakers catch their own panics; nothing else here panics. Should
-            // it, the turn's promises were kept by being dropped, and the worker goes on.
+            // Batches, callbacks and wakers catch their own panics; nothing else here panics.
+            // Should it, the turn's promises were kept by being dropped, and the worker goes on.
             let _ = catch_unwind(AssertUnwindSafe(|| turn.run()));
         }
     }
@@ -155,8 +155,8 @@ impl Workers {
             return;
         }
         self.board.close();
-        // A callback may drop the last reference to a queue. A worker can't wait for itself, nor for
-        // others that wait for its jobs: then they end by themselves.
+        // A callback may drop the last reference to a queue. A worker can't wait for itself, nor
+        // for others that wait for its jobs: then they end by themselves.
         if self.ids.contains(&std::thread::current().id()) {
             return;
         }

@@ -79,15 +79,15 @@ pub struct Limits {
     /// Bytes of a message that may wait, since it is copied. A job with a longer one runs at once,
     /// whatever else runs; one that has a ticket goes to a worker, and shares no batch.
     pub message_max: usize,
-    /// Bytes of such longer messages that tickets hold together, of all algorithms. One more is told
-    /// [`Error::Busy`]; where none is held, one of any length is taken.
+    /// Bytes of such longer messages that tickets hold together, of all algorithms. One more is
+    /// told [`Error::Busy`]; where none is held, one of any length is taken.
     pub long_max: usize,
 }
 
 impl Default for Limits {
     /// 1024 jobs, batches of 64, as many at a time as the machine has cores, messages of 16 KiB:
-    /// what waits takes 16 MiB of messages at most, for each algorithm and operation. 64 MiB of longer
-    /// ones.
+    /// what waits takes 16 MiB of messages at most, for each algorithm and operation. 64 MiB of
+    /// longer ones.
     fn default() -> Self {
         const LANES_MAX: NonZero<usize> = NonZero::new(64).unwrap();
         let leaders_max = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
@@ -151,8 +151,8 @@ impl From<Refusal> for Error {
 }
 
 impl Queue {
-    /// A queue over an engine (`&'static Engine` or `Arc<Engine>`) and a source of randomness, which
-    /// is asked once for each batch. Starts no thread.
+    /// A queue over an engine (`&'static Engine` or `Arc<Engine>`) and a source of randomness,
+    /// which is asked once for each batch. Starts no thread.
     pub fn new(
         engine: impl Deref<Target = Engine> + Send + Sync + 'static,
         entropy: impl Entropy + Send + Sync + 'static,
@@ -206,9 +206,9 @@ impl Queue {
         Ok(self)
     }
 
-    /// Takes no more jobs, from now on every call gives [`Error::Closed`]; returns when every ticket
-    /// that was given out is complete and the workers have ended. Called from a callback it only
-    /// closes, since a worker can't wait for itself.
+    /// Takes no more jobs, from now on every call gives [`Error::Closed`]; returns when every
+    /// ticket that was given out is complete and the workers have ended. Called from a callback it
+    /// only closes, since a worker can't wait for itself.
     pub fn shutdown(&self) {
         self.close();
         if let Some(workers) = &self.workers {
@@ -432,8 +432,8 @@ impl Queue {
         self.submit(&self.signature_generate[algorithm as usize], SignatureGenerate { algorithm })
     }
 
-    /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed by itself, and
-    /// counts towards [`Limits::long_max`].
+    /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed by itself,
+    /// and counts towards [`Limits::long_max`].
     ///
     /// # Examples
     /// ```
@@ -460,7 +460,8 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// A message of the wrong form; [`Error::Busy`], [`Error::Closed`]; others come with the ticket.
+    /// A message of the wrong form; [`Error::Busy`], [`Error::Closed`]; others come with the
+    /// ticket.
     pub fn submit_sign(
         &self,
         key: &SigningKey,
@@ -479,8 +480,8 @@ impl Queue {
         self.submit(gate, Sign { key: key.clone(), message })
     }
 
-    /// [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified by itself, and
-    /// counts towards [`Limits::long_max`].
+    /// [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified by
+    /// itself, and counts towards [`Limits::long_max`].
     ///
     /// # Errors
     /// A message of the wrong form, a signature longer than any; [`Error::Busy`],

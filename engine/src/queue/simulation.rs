@@ -1,7 +1,7 @@
-//! Thousands of schedules in virtual time, each from a seed or from a fuzzer's bytes: callers come and
-//! wait or leave a ticket, jobs take as long as dice say, batches fail, panic or come back short,
-//! tickets are dropped or called back, the queue fills and closes. The real gate and the real board
-//! decide; only the blocking is played, by callers and workers that are events.
+//! Thousands of schedules in virtual time, each from a seed or from a fuzzer's bytes: callers come
+//! and wait or leave a ticket, jobs take as long as dice say, batches fail, panic or come back
+//! short, tickets are dropped or called back, the queue fills and closes. The real gate and the
+//! real board decide; only the blocking is played, by callers and workers that are events.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 #![cfg_attr(not(test), allow(dead_code))] // A fuzzer brings bytes and no seeds.

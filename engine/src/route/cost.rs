@@ -1,15 +1,16 @@
 //! Which of several backends a batch costs least.
 //!
-//! The order of the backends decides, but for what is said in numbers: a later one that knows its cost takes the place
-//! of an earlier one that costs more and knows that. Costs are asked only where two could run the batch.
+//! The order of the backends decides, but for what is said in numbers: a later one that knows its
+//! cost takes the place of an earlier one that costs more and knows that. Costs are asked only
+//! where two could run the batch.
 
 use gabion_backend::Task;
 use gabion_scheme::Algorithm;
 
 use super::slot::Slot;
 
-/// Where among `slots` the one stands that is to be asked next of those whose bit is in `untried`; none if no untried
-/// one is known to be fit, or may be.
+/// Where among `slots` the one stands that is to be asked next of those whose bit is in `untried`;
+/// none if no untried one is known to be fit, or may be.
 pub(super) fn cheapest(
     slots: &[Slot],
     untried: u64,

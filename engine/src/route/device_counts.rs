@@ -34,8 +34,8 @@ pub struct DeviceCounts {
 /// concurrently.
 static WATCHER: OnceBox<fn(&DeviceCounts)> = OnceBox::new();
 
-/// Has a function told of each batch that any engine of this process asks a device for, with that batch's counts
-/// alone: for fronts that count elsewhere. The first one stays.
+/// Has a function told of each batch that any engine of this process asks a device for, with that
+/// batch's counts alone: for fronts that count elsewhere. The first one stays.
 pub fn watch_devices(watcher: fn(&DeviceCounts)) {
     let _ = WATCHER.set(Box::new(watcher));
 }

@@ -22,7 +22,8 @@ use slot::{Answer, Fit, SelfTests, Slot};
 
 /// Slots at most: a batch remembers in a word which of them it has tried.
 const SLOTS_MAX: usize = u64::BITS as usize;
-/// Leaves of which a processor of sixteen cores makes what takes it as long as opening a device does, about a second.
+/// Leaves of which a processor of sixteen cores makes what takes it as long as opening a device
+/// does, about a second.
 const LEAVES_MIN: u32 = 1 << 17;
 
 /// The health of a backend.
@@ -31,12 +32,13 @@ const LEAVES_MIN: u32 = 1 << 17;
 pub enum BackendState {
     /// Every self-test passed.
     Ok,
-    /// Self-tests failed, or lanes came back without a verdict; it does not run those algorithms any
-    /// more, nor what is made of them.
+    /// Self-tests failed, or lanes came back without a verdict; it does not run those algorithms
+    /// any more, nor what is made of them.
     Withdrawn(String),
     /// There was no memory to test it, for now.
     Untested,
-    /// It lost a batch, and runs nothing before it passes a self-test, a second later or after that.
+    /// It lost a batch, and runs nothing before it passes a self-test, a second later or after
+    /// that.
     Quarantined,
 }
 
@@ -62,7 +64,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Over given backends, best first, each with its self-tests. Of more than 64 the first 64 are asked.
+    /// Over given backends, best first, each with its self-tests. Of more than 64 the first 64 are
+    /// asked.
     pub(crate) fn over(
         backends: Vec<Box<dyn Backend>>,
         tests: SelfTests,
@@ -79,8 +82,9 @@ impl Engine {
     /// The backend that runs this algorithm.
     ///
     /// # Errors
-    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test; [`Error::BackendUnavailable`] if those that did
-    /// not are set aside; [`Error::NoMemory`] if there was none to test them.
+    /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test;
+    /// [`Error::BackendUnavailable`] if those that did not are set aside; [`Error::NoMemory`] if
+    /// there was none to test them.
     pub fn backend_for(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
         check_built(algorithm)?;
         let mut error = Error::NoBackend(algorithm);
@@ -96,8 +100,8 @@ impl Engine {
         Err(error)
     }
 
-    /// The kernels of the best healthy backend that has some: for keys whose work is cut otherwise than a
-    /// batch is.
+    /// The kernels of the best healthy backend that has some: for keys whose work is cut otherwise
+    /// than a batch is.
     ///
     /// # Errors
     /// As [`Self::backend_for`].
@@ -128,8 +132,9 @@ impl Engine {
         slot.map(|slot| &*slot.backend).ok_or(Error::NoBackend(algorithm))
     }
 
-    /// Whether concurrent operations of an algorithm gain more by running as one batch than it costs to hand them to
-    /// another thread and back. For callers that may wait for others, such as asynchronous jobs.
+    /// Whether concurrent operations of an algorithm gain more by running as one batch than it
+    /// costs to hand them to another thread and back. For callers that may wait for others, such as
+    /// asynchronous jobs.
     pub fn batching_pays(&self, algorithm: Algorithm) -> bool {
         matches!(algorithm.info().family, Family::Hybrid | Family::MlDsa | Family::SlhDsa)
     }
@@ -156,22 +161,22 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the counts of batches on devices so far, by backend, algorithm and task; nothing of what ran on this processor.
-    /// Self-tests are not counted.
+    /// Returns the counts of batches on devices so far, by backend, algorithm and task; nothing of
+    /// what ran on this processor. Self-tests are not counted.
     pub fn device_counts(&self) -> Vec<DeviceCounts> {
         self.slots.iter().flat_map(Slot::device_counts).collect()
     }
 
     /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`, and what
-    /// did not succeed has no output. Where a backend declines the batch, loses it, panics, leaves a lane
-    /// without a verdict or was withdrawn meanwhile (a self-test of another algorithm failed on another
-    /// thread), nothing that it wrote counts, and the next backend runs the batch.
+    /// did not succeed has no output. Where a backend declines the batch, loses it, panics, leaves
+    /// a lane without a verdict or was withdrawn meanwhile (a self-test of another algorithm failed
+    /// on another thread), nothing that it wrote counts, and the next backend runs the batch.
     ///
     /// # Errors
-    /// Misuse (lengths that do not fit, before anything runs); no healthy backend, no memory for its
-    /// self-test, [`Error::BackendUnavailable`] if none takes it, or
-    /// [`Error::Panicked`] if one of them panicked: then every status is [`Status::NotRun`] and every
-    /// output zero or blank. A bad lane is no error here.
+    /// Misuse (lengths that do not fit, before anything runs); no healthy backend, no memory for
+    /// its self-test, [`Error::BackendUnavailable`] if none takes it, or [`Error::Panicked`] if one
+    /// of them panicked: then every status is [`Status::NotRun`] and every output zero or blank. A
+    /// bad lane is no error here.
     pub fn run(&self, batch: &mut Batch<'_>) -> Result<(), Error> {
         batch.status.fill(Status::NotRun);
         batch.check()?;
@@ -223,7 +228,8 @@ impl Engine {
         done
     }
 
-    /// Which of the untried slots is next, and where it stands: the first, or a later one that is cheaper.
+    /// Which of the untried slots is next, and where it stands: the first, or a later one that is
+    /// cheaper.
     #[inline]
     fn choose(
         &self,
@@ -241,8 +247,8 @@ impl Engine {
         self.slots.get(at).map(|slot| (at, slot))
     }
 
-    /// Lanes of a piece at least, where a batch is cut for several threads: what the backend says that is first to
-    /// be asked for all of it.
+    /// Lanes of a piece at least, where a batch is cut for several threads: what the backend says
+    /// that is first to be asked for all of it.
     pub(crate) fn piece(&self, algorithm: Algorithm, task: Task, lanes: usize) -> usize {
         let at = cost::cheapest(&self.slots, self.all, algorithm, task, lanes);
         // Without one nothing runs, on however many threads.
@@ -263,8 +269,8 @@ impl Engine {
         self.verify_after_sign
     }
 
-    /// Tests again every backend that has run an algorithm, because of `what` one of them did: which of them did is
-    /// not known any more.
+    /// Tests again every backend that has run an algorithm, because of `what` one of them did:
+    /// which of them did is not known any more.
     pub(crate) fn suspect(&self, algorithm: Algorithm, what: &str) {
         for slot in self.slots.iter().filter(|slot| slot.has_passed(algorithm)) {
             slot.suspect(algorithm, what);

@@ -1,4 +1,5 @@
-//! A backend under self-test, monitored: which tasks it ran, and whether it lost a batch or lacked memory.
+//! A backend under self-test, monitored: which tasks it ran, and whether it lost a batch or lacked
+//! memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 

@@ -1,4 +1,5 @@
-//! The quarantine of a backend that lost a batch, and the number of its losses: one word, so that both change together.
+//! The quarantine of a backend that lost a batch, and the number of its losses: one word, so that
+//! both change together.
 //!
 //! ```text
 //!    63 ............. 24 | 23 ........ 0
@@ -71,8 +72,9 @@ impl Quarantine {
         since(word) == 0 || self.is_long_ago(since(word))
     }
 
-    /// Puts it in quarantine because of something that began after so many losses, and returns whether this is news. What was
-    /// lost together is one loss: a batch that began before the last one says nothing of what is there now.
+    /// Puts it in quarantine because of something that began after so many losses, and returns
+    /// whether this is news. What was lost together is one loss: a batch that began before the last
+    /// one says nothing of what is there now.
     pub(super) fn lose(&self, losses: u64) -> bool {
         let lost = |word: u64| {
             let next = (losses + 1) & LOSSES;
@@ -116,8 +118,8 @@ impl Quarantine {
         now.saturating_sub(since) >= QUARANTINE_MS
     }
 
-    /// The present as part of a word. Rounded up where [`Self::is_long_ago`] rounds down: never less than a second
-    /// goes by in between.
+    /// The present as part of a word. Rounded up where [`Self::is_long_ago`] rounds down: never
+    /// less than a second goes by in between.
     fn mark(&self) -> u64 {
         (self.elapsed().as_nanos().div_ceil(1_000_000) as u64 + 1) << LOSSES_BITS
     }

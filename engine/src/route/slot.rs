@@ -46,7 +46,8 @@ use crate::error::Error;
 
 /// How long a caller rests while another thread tests; a test takes some milliseconds.
 const TEST_POLL: Duration = Duration::from_micros(200);
-/// How often it does so before it tests by itself: 100 ms at least, twice what the longest test takes.
+/// How often it does so before it tests by itself: 100 ms at least, twice what the longest test
+/// takes.
 const TEST_POLLS: usize = 500;
 
 /// Why a self-test failed.
@@ -64,7 +65,8 @@ impl From<String> for TestFailure {
     }
 }
 
-/// The self-tests of all algorithms. They know families and curves, which know the engine, and so its slots.
+/// The self-tests of all algorithms. They know families and curves, which know the engine, and so
+/// its slots.
 #[derive(Clone, Copy)]
 pub(crate) struct SelfTests {
     /// The algorithms whose self-tests are part of this one's.
@@ -328,8 +330,8 @@ impl Slot {
         }
     }
 
-    /// Tests an algorithm and its parts again after a result that can't be right; withdraws the backend
-    /// for what fails.
+    /// Tests an algorithm and its parts again after a result that can't be right; withdraws the
+    /// backend for what fails.
     pub(crate) fn suspect(&self, algorithm: Algorithm, what: &str) {
         self.log(&format!("{what}; it is tested again"));
         for part in (self.tests.parts)(algorithm).into_iter().chain([algorithm]) {

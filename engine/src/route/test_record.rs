@@ -65,7 +65,8 @@ impl TaskSupport {
         TaskSupport { done, declined: declined.without(done) }
     }
 
-    /// Combines it with that of another part. What the backend declines of one part it can't do of the whole.
+    /// Combines it with that of another part. What the backend declines of one part it can't do of
+    /// the whole.
     pub(super) fn and(self, other: Self) -> Self {
         TaskSupport { done: self.done.and(other.done), declined: self.declined.and(other.declined) }
     }
@@ -75,8 +76,8 @@ impl TaskSupport {
         !self.done.is_empty()
     }
 
-    /// Whether it may be asked for a task; for any if none is named. What was tested without the backend, which
-    /// did and declined nothing, is for all.
+    /// Whether it may be asked for a task; for any if none is named. What was tested without the
+    /// backend, which did and declined nothing, is for all.
     pub(super) fn allows(self, task: Option<Task>) -> bool {
         match task {
             Some(task) => !self.declined.has(task),
@@ -85,7 +86,8 @@ impl TaskSupport {
     }
 }
 
-/// A self-test's verdict, the tasks it covered, and the number of the backend's losses at that time.
+/// A self-test's verdict, the tasks it covered, and the number of the backend's losses at that
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TestRecord {
     pub(super) verdict: Verdict,

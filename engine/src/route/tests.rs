@@ -156,7 +156,8 @@ fn secrets<'b>(batch: &'b mut Batch<'_>) -> Option<&'b mut [[u8; 32]]> {
     }
 }
 
-/// Whether a batch is of these tests, whose randomness is one byte over and over, and of no self-test.
+/// Whether a batch is of these tests, whose randomness is one byte over and over, and of no
+/// self-test.
 fn is_ours(batch: &Batch<'_>) -> bool {
     match &batch.operation {
         Operation::Kem(Kem::Encaps { m, .. }) => m.iter().all(|m| *m == [m[0]; 32]),
@@ -206,7 +207,8 @@ fn one(is_alone: bool) -> (Engine, ManualClock, Arc<DoubleControl>) {
     (engine, hand, strings)
 }
 
-/// Encapsulates some lanes with given randomness; secrets and verdicts. Everything is garbage before.
+/// Encapsulates some lanes with given randomness; secrets and verdicts. Everything is garbage
+/// before.
 fn encaps(
     engine: &Engine,
     algorithm: Algorithm,

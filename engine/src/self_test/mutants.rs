@@ -43,7 +43,8 @@ enum KernelBug {
     LastLeaf,
     /// A chain of LMS that begins with its secret and has no step is wrong.
     Secret,
-    /// Chains of XMSS are wrong where one is short, its start is not the first step, or its hash values have 24 bytes.
+    /// Chains of XMSS are wrong where one is short, its start is not the first step, or its hash
+    /// values have 24 bytes.
     ShortChainOfXmss,
     LateChainOfXmss,
     ChainOf24Bytes,

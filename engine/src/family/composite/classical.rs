@@ -1,6 +1,7 @@
 //! The classical parts of composites: RSA, ECDSA and Ed25519 behind one interface.
 //!
-//! ECDSA and Ed25519 are the engine's own families; RSA is the scheme's, and there for nothing else.
+//! ECDSA and Ed25519 are the engine's own families; RSA is the scheme's, and there for nothing
+//! else.
 
 use gabion_scheme::composite::{Classical, Curve};
 use gabion_scheme::ed25519::SEED_LEN;
@@ -73,8 +74,8 @@ impl Private {
         }
     }
 
-    /// Decodes RSAPrivateKey, ECPrivateKey with the curve and without the public key, or the 32 bytes
-    /// of Ed25519 (section 4).
+    /// Decodes RSAPrivateKey, ECPrivateKey with the curve and without the public key, or the 32
+    /// bytes of Ed25519 (section 4).
     pub(super) fn decode(
         engine: &Engine,
         classical: Classical,

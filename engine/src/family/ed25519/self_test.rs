@@ -76,8 +76,8 @@ const MIXED_SIGNATURE: [u8; 64] = [
     0x87, 0x91, 0xa2, 0x59, 0x1f, 0xa3, 0x9a, 0x00, 0x0b, 0xf3, 0x2c, 0x6b, 0x60, 0xfe, 0xd7, 0x05,
 ];
 
-/// That signature, whose message is that of lane 0, among good ones and by itself: RFC 8032's strict equation refuses it,
-/// ZIP 215 does not.
+/// That signature, whose message is that of lane 0, among good ones and by itself: RFC 8032's
+/// strict equation refuses it, ZIP 215 does not.
 fn of_mixed_order(
     backend: &dyn Backend,
     rules: Rules,

@@ -8,9 +8,10 @@ use gabion_scheme::kernels::Kernels;
 use gabion_scheme::lms::{self, Levels, LmOts, Lms, Scratch};
 use gabion_scheme::prehash::Prehash;
 
-/// The numbers of tree and one-time signature, the root, and SHA-256 of the signature with index [`INDEX`]: each hash
-/// function and length, by the sets that are made quickest. The first root is BouncyCastle's; the others the portable
-/// kernels made, whose keys of these sets are those of the crate hbs-lms.
+/// The numbers of tree and one-time signature, the root, and SHA-256 of the signature with index
+/// [`INDEX`]: each hash function and length, by the sets that are made quickest. The first root is
+/// BouncyCastle's; the others the portable kernels made, whose keys of these sets are those of the
+/// crate hbs-lms.
 const CASES: [(u32, u32, &str, &str); 4] = [
     (
         5,

@@ -1,4 +1,5 @@
-//! HSS and LMS (RFC 8554), verified. Each signature changes the private key, so that no key here signs.
+//! HSS and LMS (RFC 8554), verified. Each signature changes the private key, so that no key here
+//! signs.
 
 use std::sync::Arc;
 
@@ -42,8 +43,8 @@ impl VerifyPart for VerifyKey {
         plain::check(self.algorithm(), message)
     }
 
-    /// RFC 8554, Algorithm 6 and section 6.3, of the lanes whose message has a form that HSS knows; the others are
-    /// refused.
+    /// RFC 8554, Algorithm 6 and section 6.3, of the lanes whose message has a form that HSS knows;
+    /// the others are refused.
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
         let VerifyLanes { messages, signatures, lengths, status } = lanes;
         // Places are of one length; the signature has what is said of it.

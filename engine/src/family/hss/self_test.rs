@@ -11,8 +11,9 @@ use gabion_scheme::prehash::Prehash;
 
 use super::known_keys;
 
-/// The numbers of tree and one-time signature, the leaf, and the root that the lane's bytes lead to. Every hash function
-/// and length has chains of several lengths; a tree of 25 levels costs no more than 25 hashes.
+/// The numbers of tree and one-time signature, the leaf, and the root that the lane's bytes lead
+/// to. Every hash function and length has chains of several lengths; a tree of 25 levels costs no
+/// more than 25 hashes.
 const CASES: [(u32, u32, u32, &str); 12] = [
     (5, 4, 5, "9d0d3d2f4a5aa59560dbd1c1e0fa1c73b7d2051bfa14845d243a27345e1949c5"),
     (6, 3, 700, "5f7499f3260444159ba4c301e2cc021e2328647afe3215d2763b99cea18bcec8"),
@@ -30,8 +31,9 @@ const CASES: [(u32, u32, u32, &str); 12] = [
 /// The leaf that signs the first key of [`CASES`], by the sets of the second, and the root.
 const ABOVE: (u32, &str) = (77, "360a62052fb8e3c62c25d835c4e6d31e6f638ad75effc59ed8002d388739fa60");
 
-/// The numbers of tree and one-time signature, and SHA-256 of two nodes that are two above the leaves, number 5 and 6: each
-/// hash function and length. By the program, too, which comes to the roots of [`known_keys`].
+/// The numbers of tree and one-time signature, and SHA-256 of two nodes that are two above the
+/// leaves, number 5 and 6: each hash function and length. By the program, too, which comes to the
+/// roots of [`known_keys`].
 const NODES: [(u32, u32, &str); 4] = [
     (5, 3, "4508b59c25f1a2379eedb51c75cb1818f04ab804cfa5fc76f327d8105e9fcc2c"),
     (10, 5, "f50d3a52ad18bed83d44b3ffc799d964d4f700e950a124317d5280682334a501"),
@@ -55,8 +57,8 @@ pub(crate) fn run(backend: &dyn Backend) -> Result<(), String> {
     for (at, lane) in lanes.iter().enumerate() {
         expect_statuses(backend, &[lane], &ok[..1], &format!("known signature {at} by itself"))?;
     }
-    // One thing after the other is wrong, in every lane but one: the leaf, C, the first, a middle and the last chain,
-    // the ends of the path, the message, and the length.
+    // One thing after the other is wrong, in every lane but one: the leaf, C, the first, a middle
+    // and the last chain, the ends of the path, the message, and the length.
     let places = [7, 12, 44, 400, 700, 1000, 1100];
     for (turn, place) in (0..).zip(places.into_iter().map(Some).chain([None; 3])) {
         let mut wrong = self::lanes()?;

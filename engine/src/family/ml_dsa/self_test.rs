@@ -159,7 +159,8 @@ fn hint_at(params: &Params) -> usize {
     params.sig_len() - len
 }
 
-/// A changed byte in c~, in z from its beginning to its end, and in the hint fails, each in its own lane alone.
+/// A changed byte in c~, in z from its beginning to its end, and in the hint fails, each in its own
+/// lane alone.
 fn changed_signatures(
     backend: &dyn Backend,
     params: &'static Params,
@@ -191,8 +192,8 @@ fn changed_signatures(
     Ok(())
 }
 
-/// Keys made and signatures verified in every width up to nine. Signing goes through the widths by itself, as its
-/// lanes come to their ends.
+/// Keys made and signatures verified in every width up to nine. Signing goes through the widths by
+/// itself, as its lanes come to their ends.
 fn every_width(
     backend: &dyn Backend,
     params: &'static Params,
@@ -224,8 +225,8 @@ fn every_width(
     Ok(())
 }
 
-/// Each lane's randomness counts, from its first byte to its last, and in its own lane; with keys that come as
-/// encodings, too.
+/// Each lane's randomness counts, from its first byte to its last, and in its own lane; with keys
+/// that come as encodings, too.
 fn randomness(backend: &dyn Backend, params: &'static Params, lane: &Answer) -> Result<(), String> {
     const N: usize = 3;
     let mut rnd = [[0; 32]; N];
@@ -338,7 +339,8 @@ impl Row {
         }
     }
 
-    /// The signature of c~ and of a z that is zero but at its first and its last place, without hints.
+    /// The signature of c~ and of a z that is zero but at its first and its last place, without
+    /// hints.
     fn signature(&self, c_tilde: &str, first: i32, last: i32) -> Vec<u8> {
         let digits = c_tilde.as_bytes().chunks_exact(2);
         let digit = |byte: u8| (byte as char).to_digit(16).unwrap_or_default() as u8;
@@ -364,8 +366,8 @@ impl Row {
         sig
     }
 
-    /// Which coefficients have a hint, polynomial by polynomial: nearly as many as there may be, so that some stand at
-    /// the ends of the range of w1.
+    /// Which coefficients have a hint, polynomial by polynomial: nearly as many as there may be, so
+    /// that some stand at the ends of the range of w1.
     fn hints(&self) -> impl Iterator<Item = Vec<u8>> {
         let each = self.omega / self.k;
         (0..self.k).map(move |row| {
@@ -388,8 +390,8 @@ impl Row {
     }
 }
 
-/// The norm of z from both sides of its bound, and hints in their one form and in others: signatures that are right in
-/// everything else.
+/// The norm of z from both sides of its bound, and hints in their one form and in others:
+/// signatures that are right in everything else.
 fn bounds(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
     const NO: Status = Status::InvalidSignature;
     let row = Row::of(params);

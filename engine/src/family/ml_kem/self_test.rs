@@ -8,14 +8,15 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 
 use crate::known_answers::{all_ok, check_digest, expect_statuses, message, seed};
 
-/// Which seeds the lanes take: nine in a row, and eight of which two at least, of each parameter set, need more
-/// than three blocks for an entry of their matrix (SampleNTT; some 7 of 1000 entries do).
+/// Which seeds the lanes take: nine in a row, and eight of which two at least, of each parameter
+/// set, need more than three blocks for an entry of their matrix (SampleNTT; some 7 of 1000 entries
+/// do).
 fn lanes() -> Vec<usize> {
     (0..9).chain(92..100).collect()
 }
 
-/// SHA3-256 over every lane's `ek || dk || ct || K || K of the corrupted ct`: of two lanes, of nine, and of the eight
-/// others.
+/// SHA3-256 over every lane's `ek || dk || ct || K || K of the corrupted ct`: of two lanes, of
+/// nine, and of the eight others.
 static EXPECTED: [(Algorithm, [&str; 3]); 3] = [
     (
         Algorithm::MlKem512,
@@ -69,8 +70,8 @@ pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
     check_digest(&bytes[..2], two)?;
     check_digest(&bytes[..9], nine)?;
     check_digest(&bytes[9..], others)?;
-    // One lane works with keys as they are made, the other with keys that were decoded. A backend without lanes
-    // works on one after the other.
+    // One lane works with keys as they are made, the other with keys that were decoded. A backend
+    // without lanes works on one after the other.
     let most = if backend.lanes() > 1 { 8 } else { 1 };
     for (first, n) in (1..=most).map(|n| (0, n)).chain([(1, 1)]) {
         if answers(backend, params, &lanes[first..first + n])? != all[first..first + n] {
@@ -148,8 +149,8 @@ fn open(
     Ok(shared)
 }
 
-/// Ciphertexts with one changed byte each, from the first to the last, open to J(z || c) (FIPS 203, Algorithm 18,
-/// line 7).
+/// Ciphertexts with one changed byte each, from the first to the last, open to J(z || c) (FIPS 203,
+/// Algorithm 18, line 7).
 fn changed_ciphertexts(
     backend: &dyn Backend,
     params: &'static Params,
@@ -212,7 +213,8 @@ fn encoded_keys(
     Err("encoded keys do not give what keys give".to_owned())
 }
 
-/// Sets a coefficient, counted over the whole of an encoded vector (ByteEncode_12, FIPS 203, Algorithm 5).
+/// Sets a coefficient, counted over the whole of an encoded vector (ByteEncode_12, FIPS 203,
+/// Algorithm 5).
 fn set_coefficient(encoded: &mut [u8], at: usize, value: u16) {
     let [low, high] = value.to_le_bytes();
     let bytes = &mut encoded[at / 2 * 3..][..3];
@@ -223,7 +225,8 @@ fn set_coefficient(encoded: &mut [u8], at: usize, value: u16) {
     }
 }
 
-/// Public keys with a coefficient that is not below q (section 7.2), private keys with another hash (section 7.3).
+/// Public keys with a coefficient that is not below q (section 7.2), private keys with another hash
+/// (section 7.3).
 fn refusals(backend: &dyn Backend, params: &'static Params, lane: &Answer) -> Result<(), String> {
     const NO: Status = Status::InvalidKey;
     let last = (params.ek_len() - 32) / 3 * 2 - 1;

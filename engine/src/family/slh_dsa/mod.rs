@@ -82,8 +82,9 @@ impl SigningPart for SigningKey {
         Ok(SigningKey(Arc::new(key)))
     }
 
-    /// slh_sign and hash_slh_sign (FIPS 205, Algorithms 22 and 23), by the kind of message; twice where signatures
-    /// are checked before they are given out. Of a tree that was built wrongly the signature verifies.
+    /// slh_sign and hash_slh_sign (FIPS 205, Algorithms 22 and 23), by the kind of message; twice
+    /// where signatures are checked before they are given out. Of a tree that was built wrongly the
+    /// signature verifies.
     fn sign_many(engine: &Engine, keys: &[&Self], lanes: SignLanes<'_>) -> Result<(), Error> {
         let Some(params) = keys.first().map(|key| key.0.params()) else { return Ok(()) };
         let SignLanes { messages, randomness, signatures, lengths, status } = lanes;

@@ -1,4 +1,5 @@
-//! XMSS and XMSS^MT (RFC 8391), verified. Each signature changes the private key, so that no key here signs.
+//! XMSS and XMSS^MT (RFC 8391), verified. Each signature changes the private key, so that no key
+//! here signs.
 
 use std::sync::Arc;
 
@@ -45,7 +46,8 @@ impl VerifyPart for VerifyKey {
         plain::check(self.algorithm(), message)
     }
 
-    /// RFC 8391, Algorithms 14 and 17, of the lanes whose message has a form that XMSS knows; the others are refused.
+    /// RFC 8391, Algorithms 14 and 17, of the lanes whose message has a form that XMSS knows; the
+    /// others are refused.
     fn verify_many(engine: &Engine, keys: &[&Self], lanes: VerifyLanes<'_>) -> Result<(), Error> {
         let VerifyLanes { messages, signatures, lengths, status } = lanes;
         let Some(&&VerifyKey { scheme, .. }) = keys.first() else { return Ok(()) };

@@ -1,7 +1,8 @@
 //! The self-test of XMSS and XMSS^MT: signatures of keys of which one leaf of each tree is known.
 //!
-//! Any secrets and any path lead to some root, so that a key of every set stands here as its root alone, and signs by
-//! portable code. The roots were made by a program of RFC 8391's algorithms over Python's hashlib.
+//! Any secrets and any path lead to some root, so that a key of every set stands here as its root
+//! alone, and signs by portable code. The roots were made by a program of RFC 8391's algorithms
+//! over Python's hashlib.
 
 use gabion_backend::portable::Portable;
 use gabion_backend::{Backend, Batch, Operation, Xmss};
@@ -15,7 +16,8 @@ use gabion_scheme::xmss::{
     Generation, Scheme, Set, VerifyKey, XmssFamily, testing_only_signatures,
 };
 
-/// The number of a set, the index, and the root that the lane's bytes lead to: every hash function and length.
+/// The number of a set, the index, and the root that the lane's bytes lead to: every hash function
+/// and length.
 const CASES: [(u32, u64, &str); 7] = [
     (13, 700, "b0a17b52b146b221d72bedf3887caa84fc5cab8c7354ca57"),
     (2, 40_000, "7530be4460fe974e11d739ab938938a1d24fd868bb63228c645517aa8efbde04"),
@@ -43,8 +45,8 @@ const LAYERS: [(u32, u64, &str); 4] = [
     (0x15, 0x5a_5a5a_5a5a, "40dab4c6ac880669f8377115080a95746d0065e3fbbeab85f9df47607f7b62ff"),
 ];
 
-/// The hash functions that keys sign with, and SHA-256 of the secrets that [`SECRETS`] chains begin with. By a program over
-/// Python's hashlib, too.
+/// The hash functions that keys sign with, and SHA-256 of the secrets that [`SECRETS`] chains begin
+/// with. By a program over Python's hashlib, too.
 const OF_SECRETS: [(XmssFamily, usize, &str); 4] = [
     (XmssFamily::Sha256, 24, "206545c909c76aa7cbc8ae1014a2a9efa715a931547f3ec09d1ffe492d16b128"),
     (XmssFamily::Sha256, 32, "964a9cc9eb676df88492e5776cd8de4249c850d93e13bb2b37dac1a6630a62d0"),
@@ -54,7 +56,8 @@ const OF_SECRETS: [(XmssFamily, usize, &str); 4] = [
 /// Two groups of lanes, and some more.
 const SECRETS: u32 = 37;
 
-/// Sets that sign, one for each hash function and length, and SHA-256 of some nodes of a key: the leaves 5 to 7 of XMSS.
+/// Sets that sign, one for each hash function and length, and SHA-256 of some nodes of a key: the
+/// leaves 5 to 7 of XMSS.
 const NODES: [(&str, &str); 4] = [
     ("XMSS-SHA2_10_192", "f812043f52caf44f09980ab8ff0715901cb3a910aa983597821b8e1252454dbf"),
     ("XMSS-SHA2_10_256", "d60fb0710b17df638d698f9011d4c59f53e192733f8c93a3a755584048f24239"),
@@ -162,7 +165,8 @@ fn nodes(backend: &dyn Backend, scheme: Scheme) -> Result<(), String> {
     Ok(())
 }
 
-/// Changes the index, r, the first or the last chain or the end of the path of the lowest tree; the message; the length.
+/// Changes the index, r, the first or the last chain or the end of the path of the lowest tree; the
+/// message; the length.
 fn spoil(lane: &mut Lane, turn: usize) -> Result<(), String> {
     let set = lane.key.set().ok_or("a key without a set")?;
     let (index, n) = (set.index_len(), set.n);

@@ -1,4 +1,5 @@
-//! Private keys of HSS and LMS: what they are. [`StatefulKey`] makes their trees and signs with them.
+//! Private keys of HSS and LMS: what they are. [`StatefulKey`] makes their trees and signs with
+//! them.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -92,7 +93,8 @@ impl HssSecret {
     /// Reads what [`HssSecret::encode`] gave.
     ///
     /// # Errors
-    /// [`Error::Input`] if it is of another length, or names no sets or those of several hash functions.
+    /// [`Error::Input`] if it is of another length, or names no sets or those of several hash
+    /// functions.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let refused = || private_key(Algorithm::Hss, "it is no list of sets, a seed and I");
         let (count, rest) = bytes.split_first_chunk().ok_or_else(refused)?;
@@ -111,12 +113,13 @@ impl HssSecret {
     }
 }
 
-/// New secrets of all of `count` sectors of a tree. Each has a seed of its own: who has one sector signs with its indexes,
-/// and with no others. The identifier I is one, that of `known` where there are any: those of the sectors that were drawn
-/// before, each in the place of its number.
+/// New secrets of all of `count` sectors of a tree. Each has a seed of its own: who has one sector
+/// signs with its indexes, and with no others. The identifier I is one, that of `known` where there
+/// are any: those of the sectors that were drawn before, each in the place of its number.
 ///
 /// # Errors
-/// [`Error::Input`] if these sets have no such sectors, or the known ones are not sectors of one key; [`Error::Entropy`].
+/// [`Error::Input`] if these sets have no such sectors, or the known ones are not sectors of one
+/// key; [`Error::Entropy`].
 pub fn draw_sectors(
     levels: &Levels,
     count: u32,
@@ -144,9 +147,10 @@ pub fn draw_sectors(
     drawn.collect()
 }
 
-/// Makes the keys of all sectors of a tree, whose secrets [`draw_sectors`] gave, under one public key, from their `rows`
-/// on, which earlier progress gave or which are empty. `watch` hears of the waves of each, one sector after the other, with
-/// its number, and may stop there: then the answer is `None`.
+/// Makes the keys of all sectors of a tree, whose secrets [`draw_sectors`] gave, under one public
+/// key, from their `rows` on, which earlier progress gave or which are empty. `watch` hears of the
+/// waves of each, one sector after the other, with its number, and may stop there: then the answer
+/// is `None`.
 ///
 /// # Errors
 /// As [`StatefulKey::generate`]; [`Error::Input`] if there is not one row for each sector.

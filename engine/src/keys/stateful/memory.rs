@@ -9,8 +9,8 @@ use super::{
     Entry, Holder, Ledger, LedgerError, LedgerRecord, Remaining, Reservation, check_request_ids,
 };
 
-/// Indexes `0..capacity`, in memory alone. A key that signs by it must never sign by another ledger, nor in
-/// another process.
+/// Indexes `0..capacity`, in memory alone. A key that signs by it must never sign by another
+/// ledger, nor in another process.
 pub fn testing_only_ledger(capacity: u64) -> impl Ledger {
     MemoryLedger::new(capacity)
 }

@@ -9,9 +9,10 @@
 //!   key file                                                     the cache of trees
 //! ```
 //!
-//! The secret is the private key: of HSS [`HssSecret`](super::hss::HssSecret), of XMSS and XMSS^MT [`XmssSecret`](super::xmss::XmssSecret).
-//! Everything else can be computed from it again, but that takes as long as the generation. A
-//! [`StatefulKey`] is not `Clone`, knows no index, and takes [`Indexes`] by value: see [`super`].
+//! The secret is the private key: of HSS [`HssSecret`](super::hss::HssSecret), of XMSS and XMSS^MT
+//! [`XmssSecret`](super::xmss::XmssSecret). Everything else can be computed from it again, but that
+//! takes as long as the generation. A [`StatefulKey`] is not `Clone`, knows no index, and takes
+//! [`Indexes`] by value: see [`super`].
 //!
 //! The result of [`StatefulKey::trees`] is public, but a signer trusts it: with a node of another
 //! tree, an upper leaf would sign twice. Programs that store it must therefore authenticate it.
@@ -37,8 +38,8 @@ use crate::threads::on_threads;
 const PIECES_EACH: usize = 8;
 /// Pieces of a wave for a device: 2^17 leaves, some tenths of a second.
 const PIECES_OF_DEVICE: usize = 1 << 11;
-/// Bytes before the row of a tree in [`StatefulKey::trees`]: level, number, length of the row, length of what the tree
-/// above says of it.
+/// Bytes before the row of a tree in [`StatefulKey::trees`]: level, number, length of the row,
+/// length of what the tree above says of it.
 const KEPT_HEAD: usize = 4 + 8 + 8 + 4;
 
 /// How far key generation is.
@@ -424,8 +425,8 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         Ok(all.chunks_exact(len).map(<[u8]>::to_vec).collect())
     }
 
-    /// Does something with the key on the best healthy kernels. A panic ends the key; after a fault the backend is
-    /// tested again.
+    /// Does something with the key on the best healthy kernels. A panic ends the key; after a fault
+    /// the backend is tested again.
     fn run(
         &mut self,
         task: Task,

@@ -1,4 +1,5 @@
-//! Private keys of XMSS and XMSS^MT: what they are. [`StatefulKey`] makes their trees and signs with them.
+//! Private keys of XMSS and XMSS^MT: what they are. [`StatefulKey`] makes their trees and signs
+//! with them.
 
 use std::fmt;
 
@@ -55,8 +56,8 @@ impl XmssSecret {
         self.set
     }
 
-    /// The number of the set || S_XMSS || SK_PRF || SEED. The scheme, in which the number is to be read, is the
-    /// container's to say. Secret.
+    /// The number of the set || S_XMSS || SK_PRF || SEED. The scheme, in which the number is to be
+    /// read, is the container's to say. Secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(4 + self.seeds.len()));
         bytes.extend_from_slice(&self.set.number.to_be_bytes());
@@ -67,7 +68,8 @@ impl XmssSecret {
     /// Reads what [`XmssSecret::encode`] gave of a key of this scheme.
     ///
     /// # Errors
-    /// [`Error::Input`] if it is of another length, or the scheme has no set of this number that signs.
+    /// [`Error::Input`] if it is of another length, or the scheme has no set of this number that
+    /// signs.
     pub fn decode(scheme: Scheme, bytes: &[u8]) -> Result<Self, Error> {
         let refused = || private_key(scheme.into(), "it is no number of a set with three seeds");
         let (number, seeds) = bytes.split_first_chunk().ok_or_else(refused)?;

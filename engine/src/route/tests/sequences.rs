@@ -167,7 +167,8 @@ fn threads_that_use_doubles_at_once_get_right_answers_or_none() {
             let users: Vec<_> = (100..103).map(|seed| scope.spawn(move || use_it(seed))).collect();
             let mut random = Random(99);
             let all_ended = || users.iter().all(|user| user.is_finished());
-            // Sound doubles serve the first batch. After that no more need be served: all may be aside for good.
+            // Sound doubles serve the first batch. After that no more need be served: all may be
+            // aside for good.
             while served.load(Ordering::Relaxed) == 0 && !all_ended() {
                 std::thread::yield_now();
             }
