@@ -1,5 +1,5 @@
-//! Operations inside OpenSSL's asynchronous jobs (SSL_MODE_ASYNC): the job pauses, and what waits runs
-//! together on another thread.
+//! Operations inside OpenSSL's asynchronous jobs (SSL_MODE_ASYNC): the job pauses, and what waits
+//! runs together on another thread.
 //!
 //! ```text
 //!   connection A: SSL_do_handshake --> encaps --> hands it in, pauses --+   SSL_ERROR_WANT_ASYNC
@@ -8,14 +8,14 @@
 //!   connection A: SSL_do_handshake --> goes on where it paused, with its result
 //! ```
 //!
-//! A job's stack is 32 KiB and its program may never resume it, so nothing that the worker touches lies
-//! there: inputs are copied into the queue, and the result and the descriptor belong to a [`Waiter`],
-//! which the connection's wait context and the worker share. The descriptor is the wait context's: it is
-//! closed with that, and a worker that comes later writes nowhere.
+//! A job's stack is 32 KiB and its program may never resume it, so nothing that the worker touches
+//! lies there: inputs are copied into the queue, and the result and the descriptor belong to a
+//! [`Waiter`], which the connection's wait context and the worker share. The descriptor is the wait
+//! context's: it is closed with that, and a worker that comes later writes nowhere.
 //!
-//! Pausing takes two changes of thread, so an operation pauses only when others are on their way, or, now
-//! and then, to see whether others come meanwhile ([`PausePolicy`]). If anything is missing, full or fails, the
-//! operation runs where it is, as outside of a job.
+//! Pausing takes two changes of thread, so an operation pauses only when others are on their way,
+//! or, now and then, to see whether others come meanwhile ([`PausePolicy`]). If anything is
+//! missing, full or fails, the operation runs where it is, as outside of a job.
 
 use std::any::Any;
 use std::ffi::{c_int, c_void};
@@ -42,12 +42,13 @@ const LANES_MAX: NonZero<usize> = NonZero::new(16).unwrap();
 /// Bytes of randomness that may lie ready for the worker: those of 1000 hybrid encapsulations.
 const DRAWN_MAX: usize = 64 << 10;
 
-/// How often a job that is resumed before its result is there pauses again; then it waits, no longer than
-/// this: the worker may need what the caller holds, the loader's lock in a constructor.
+/// How often a job that is resumed before its result is there pauses again; then it waits, no
+/// longer than this: the worker may need what the caller holds, the loader's lock in a constructor.
 const PAUSES_MAX: usize = 4;
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// Operations that run without a pause before the first one is tried, and at most between two tries.
+/// Operations that run without a pause before the first one is tried, and at most between two
+/// tries.
 const SKIPS_FIRST: u32 = 16;
 const SKIPS_MAX: u32 = 255;
 
@@ -66,8 +67,8 @@ impl AsyncJobs {
         AsyncJobs { process: Arc::clone(process), fibres, workers }
     }
 
-    /// [`Engine::encaps`] in a job that pauses. None where the caller has to do it itself. While the job
-    /// is paused the thread is not `held`.
+    /// [`Engine::encaps`] in a job that pauses. None where the caller has to do it itself. While
+    /// the job is paused the thread is not `held`.
     pub fn encaps(
         &self,
         held: &CancellationGuard,
@@ -107,8 +108,8 @@ impl AsyncJobs {
 
     /// Hands an operation in and pauses the job until its result is there.
     ///
-    /// What is on the stack here may never be dropped, since a job may never be resumed: nothing on it
-    /// may own anything from the moment of the first pause.
+    /// What is on the stack here may never be dropped, since a job may never be resumed: nothing on
+    /// it may own anything from the moment of the first pause.
     fn run<T: Send + 'static>(
         &self,
         held: &CancellationGuard,
@@ -219,8 +220,8 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// The worker ends by itself, after what was handed in: the caller may hold the loader's lock, and
-    /// the module stays mapped (build.rs).
+    /// The worker ends by itself, after what was handed in: the caller may hold the loader's lock,
+    /// and the module stays mapped (build.rs).
     fn drop(&mut self) {
         if let Some(queue) = self.queue.take() {
             queue.detach();
@@ -228,7 +229,8 @@ impl Drop for Worker {
     }
 }
 
-/// Decides when an operation pauses. Pausing pays only if others are under way: alone it only costs.
+/// Decides when an operation pauses. Pausing pays only if others are under way: alone it only
+/// costs.
 struct PausePolicy {
     /// Operations that were handed in and are not done.
     busy: AtomicUsize,
@@ -249,7 +251,8 @@ impl PausePolicy {
         }
     }
 
-    /// Whether an operation should pause: others are busy, or it is time to see whether others come.
+    /// Whether an operation should pause: others are busy, or it is time to see whether others
+    /// come.
     fn wants_a_pause(&self) -> bool {
         if self.busy.load(Ordering::Relaxed) > 0 {
             return true;
@@ -272,7 +275,8 @@ impl PausePolicy {
         self.busy.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// There was no thread for an operation that wanted to pause: the next one that asks comes late.
+    /// There was no thread for an operation that wanted to pause: the next one that asks comes
+    /// late.
     fn is_not_served(&self) {
         self.skips.store(SKIPS_MAX, Ordering::Relaxed);
     }
@@ -332,13 +336,14 @@ impl Entropy for Randomness {
 /// The state shared by a connection's wait context and the worker: a descriptor, and the result of
 /// the operation that the connection waits for.
 struct Waiter {
-    /// An eventfd. The wait context's, which closes it; open as long as the state is not [`State::Closed`].
+    /// An eventfd. The wait context's, which closes it; open as long as the state is not
+    /// [`State::Closed`].
     fd: c_int,
     state: Mutex<State>,
     changed: Condvar,
     process: Arc<Process>,
-    /// The process that made it. A child has a copy that no worker serves and whose lock may be held for
-    /// ever, and writes to no descriptor that its parent reads.
+    /// The process that made it. A child has a copy that no worker serves and whose lock may be
+    /// held for ever, and writes to no descriptor that its parent reads.
     token: Option<u64>,
 }
 
@@ -362,15 +367,15 @@ fn key() -> *const c_void {
     (&raw const KEY).cast()
 }
 
-/// The waiter of a wait context, a new one where it has none. None where there is no descriptor, or the
-/// one that there is is still waited for or another process's.
+/// The waiter of a wait context, a new one where it has none. None where there is no descriptor, or
+/// the one that there is is still waited for or another process's.
 fn waiter_of<'a>(
     fibres: &Fibres,
     context: NonNull<WaitCtx>,
     process: &Arc<Process>,
 ) -> Option<ActiveWaiter<'a>> {
-    // SAFETY: the context of the job that runs; what `key` set is a waiter, and it stays as long as the
-    // context, which stays as long as the job.
+    // SAFETY: the context of the job that runs; what `key` set is a waiter, and it stays as long as
+    // the context, which stays as long as the job.
     if let Some(waiter) = unsafe { fibres.beside_fd(context, key()) } {
         // SAFETY: as above.
         let waiter = unsafe { waiter.cast::<Waiter>().as_ref() };
@@ -394,8 +399,8 @@ fn waiter_of<'a>(
     }
 }
 
-/// The wait context is freed, perhaps before the result is there, perhaps after the provider was unloaded:
-/// the module stays mapped (build.rs).
+/// The wait context is freed, perhaps before the result is there, perhaps after the provider was
+/// unloaded: the module stays mapped (build.rs).
 unsafe extern "C" fn free(_: *mut WaitCtx, _: *const c_void, _: c_int, waiter: *mut c_void) {
     let _held = CancellationGuard::hold();
     // SAFETY: the reference that the context was given.
@@ -432,9 +437,9 @@ impl ActiveWaiter<'_> {
         }
     }
 
-    /// Pauses until the result is there. A program that resumes the job too early, or that cannot pause
-    /// it, waits here instead, for a while. None where the result does not come then, and in a child that
-    /// was forked meanwhile, whose parent has the worker.
+    /// Pauses until the result is there. A program that resumes the job too early, or that cannot
+    /// pause it, waits here instead, for a while. None where the result does not come then, and in
+    /// a child that was forked meanwhile, whose parent has the worker.
     fn pause_until_done(
         &self,
         fibres: &Fibres,
@@ -533,8 +538,8 @@ impl Waiter {
         output
     }
 
-    /// Leaves the result. Under the lock, so that a result is never fetched before its descriptor is
-    /// readable, and that one that is closed is not written to.
+    /// Leaves the result. Under the lock, so that a result is never fetched before its descriptor
+    /// is readable, and that one that is closed is not written to.
     fn deliver(&self, output: Box<dyn Any + Send>) {
         let mut state = lock(&self.state);
         if !matches!(*state, State::Waiting) {

@@ -1,5 +1,5 @@
-//! The border that every entry point crosses: panics and cancellations stop at it, calls and failures are
-//! counted, and pointers become references.
+//! The border that every entry point crosses: panics and cancellations stop at it, calls and
+//! failures are counted, and pointers become references.
 
 use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,8 +12,8 @@ use crate::provider::{Provider, ProviderRef};
 use crate::stats::Counter;
 
 /// Runs the body of an entry point. A failure goes to OpenSSL's error queue and becomes `refusal`;
-/// so does a panic, which must not unwind into C. Nor does a cancellation of the thread, which waits
-/// until the call is over ([`CancellationGuard`]).
+/// so does a panic, which must not unwind into C. Nor does a cancellation of the thread, which
+/// waits until the call is over ([`CancellationGuard`]).
 pub fn border<T>(
     provider: Option<&Provider>,
     refusal: T,

@@ -23,8 +23,8 @@ const DTLS_1_0: c_int = 0xfeff;
 pub struct CapabilityFilter {
     /// The signature schemes without a settled codepoint, too.
     pub drafts: bool,
-    /// The group of X25519 by itself. libssl takes a group from the provider only that serves its keys, and
-    /// drops the entries of others.
+    /// The group of X25519 by itself. libssl takes a group from the provider only that serves its
+    /// keys, and drops the entries of others.
     pub x25519: bool,
 }
 
@@ -192,8 +192,8 @@ mod tests {
             let answer = report(name, offers, count, std::ptr::from_mut(&mut calls).cast());
             (answer, calls - before)
         };
-        // Three ML-KEM, four registered hybrids, a registered one that was private, and two private ones by
-        // two names each.
+        // Three ML-KEM, four registered hybrids, a registered one that was private, and two private
+        // ones by two names each.
         assert_eq!(ask(c"TLS-GROUP", false, false), (Ok(1), 13));
         // And X25519.
         assert_eq!(ask(c"TLS-GROUP", true, true), (Ok(1), 14));

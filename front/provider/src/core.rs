@@ -66,8 +66,8 @@ impl Core {
         Core { version, ..core }
     }
 
-    /// Returns whether the module knows this core's functions by their numbers: OpenSSL 3.5 and newer of 3, and 4. Of any
-    /// other core nothing may be called.
+    /// Returns whether the module knows this core's functions by their numbers: OpenSSL 3.5 and
+    /// newer of 3, and 4. Of any other core nothing may be called.
     pub fn is_known(&self) -> bool {
         matches!(self.version, (3, 5..) | (4, _))
     }
@@ -84,16 +84,17 @@ impl Core {
     pub fn setting(&self, name: &'static CStr) -> Option<&CStr> {
         let mut answer = std::ptr::null();
         let mut params = [Param::asks_text(name, &mut answer), Param::END];
-        // SAFETY: the core's function; a list with an end, with room for the pointer; the text is the
-        // core's and stays as long as the provider.
+        // SAFETY: the core's function; a list with an end, with room for the pointer; the text is
+        // the core's and stays as long as the provider.
         unsafe {
             (self.upcalls.get_params?)(self.handle, params.as_mut_ptr());
             c_text(answer)
         }
     }
 
-    /// Tells OpenSSL the object identifiers of signatures that it does not know, by identifier, short and long
-    /// name, and that each is its own key type: without that no certificate with them verifies.
+    /// Tells OpenSSL the object identifiers of signatures that it does not know, by identifier,
+    /// short and long name, and that each is its own key type: without that no certificate with
+    /// them verifies.
     pub fn name_objects<'a>(&self, objects: impl Iterator<Item = (&'a CStr, &'a CStr, &'a CStr)>) {
         let (Some(create), Some(add)) = (self.upcalls.create_object, self.upcalls.add_signature)
         else {
@@ -120,8 +121,8 @@ impl Core {
         // The core treats the text as a printf format, so its percent signs are doubled.
         let text = failure.to_string().replace('%', "%%").replace('\0', " ");
         let text = CString::new(text).unwrap_or_default();
-        // libcrypto makes room for a text, and where it can't, its own reasons for that take the place of
-        // this one.
+        // libcrypto makes room for a text, and where it can't, its own reasons for that take the
+        // place of this one.
         let lacks_memory = matches!(failure, Failure::Engine(gabion_engine::Error::NoMemory(_)));
         let text = if lacks_memory { std::ptr::null() } else { text.as_ptr() };
         // A va_list without arguments: the format has no conversion that would look at it.
@@ -193,7 +194,8 @@ impl Entropy for Core {
         for out in out.chunks_mut(ENTROPY_MAX) {
             let bits = 8 * out.len() as c_int;
             let mut buffer = std::ptr::null_mut();
-            // SAFETY: the core's functions, of their types; it fills `got` bytes and takes them back.
+            // SAFETY: the core's functions, of their types; it fills `got` bytes and takes them
+            // back.
             unsafe {
                 let got = get(self.handle, &mut buffer, bits, out.len(), out.len());
                 if buffer.is_null() || got != out.len() {

@@ -127,13 +127,14 @@ impl Failure {
         Failure::Seed { what, expected, got }
     }
 
-    /// OpenSSL's error code: that of the default provider where it has one for this, so that programs which
-    /// look at codes find the one that they know; of the library of all providers (ERR_LIB_PROV) in any
-    /// case, whose reasons libcrypto has texts for.
+    /// OpenSSL's error code: that of the default provider where it has one for this, so that
+    /// programs which look at codes find the one that they know; of the library of all providers
+    /// (ERR_LIB_PROV) in any case, whose reasons libcrypto has texts for.
     ///
-    /// Reasons of our own would be ours to register, and libcrypto takes such ones back when it frees the
-    /// provider. A key that a program frees after `OPENSSL_cleanup`, in a destructor of C++, frees the
-    /// provider last of all, and the table of texts is gone by then: libcrypto would crash.
+    /// Reasons of our own would be ours to register, and libcrypto takes such ones back when it
+    /// frees the provider. A key that a program frees after `OPENSSL_cleanup`, in a destructor of
+    /// C++, frees the provider last of all, and the table of texts is gone by then: libcrypto would
+    /// crash.
     pub fn code(&self) -> u32 {
         const LIB_PROV: u32 = 57 << 23;
         LIB_PROV | self.reason()
@@ -178,8 +179,8 @@ impl Failure {
     }
 
     /// Whether the fault is ours or the machine's, not the caller's. Such a fault is also told on
-    /// stderr: OpenSSL may drop the error and go on with another provider. A lack of memory is not: it
-    /// passes, and the rest of the process says the same.
+    /// stderr: OpenSSL may drop the error and go on with another provider. A lack of memory is not:
+    /// it passes, and the rest of the process says the same.
     pub fn is_fault(&self) -> bool {
         use gabion_engine::Error;
         matches!(

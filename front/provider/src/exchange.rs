@@ -1,8 +1,8 @@
 //! X25519 by itself: the entry points behind EVP_PKEY_derive, and what its keys have of their own.
 //!
-//! It is behind a switch (`settings::X25519`): every classical handshake depends on who serves it. Answers and
-//! refusals are the default provider's (EVP_KEYEXCH-X25519(7), EVP_PKEY-X25519(7)), which goes on writing the
-//! key files.
+//! It is behind a switch (`settings::X25519`): every classical handshake depends on who serves it.
+//! Answers and refusals are the default provider's (EVP_KEYEXCH-X25519(7), EVP_PKEY-X25519(7)),
+//! which goes on writing the key files.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
@@ -43,7 +43,8 @@ type Gettable = unsafe extern "C" fn(*mut c_void, *mut c_void) -> *const Param;
 #[derive(Clone)]
 struct Context {
     provider: ProviderRef,
-    /// Our key, which the default provider takes without its private half, too: a derivation says so.
+    /// Our key, which the default provider takes without its private half, too: a derivation says
+    /// so.
     key: Option<(KeyType, Option<ExchangePrivateKey>)>,
     peer: Option<ExchangePublicKey>,
 }
@@ -57,7 +58,8 @@ unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
 }
 
 unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Param) -> c_int {
-    // SAFETY: the core passes a context of newctx, used from one thread, and a key of this provider.
+    // SAFETY: the core passes a context of newctx, used from one thread, and a key of this
+    // provider.
     let (Ok(context), Ok(key)) = (unsafe { (borrow_mut::<Context>(context), borrow::<Key>(key)) })
     else {
         return 0;
@@ -71,7 +73,8 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Para
 }
 
 unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int {
-    // SAFETY: the core passes a context of newctx, used from one thread, and a key of this provider.
+    // SAFETY: the core passes a context of newctx, used from one thread, and a key of this
+    // provider.
     let (Ok(context), Ok(peer)) =
         (unsafe { (borrow_mut::<Context>(context), borrow::<Key>(peer)) })
     else {

@@ -258,8 +258,8 @@ impl<'a> ParamsIn<'a> {
         self.find(key).map(|param| param.as_text(key)).transpose()
     }
 
-    /// The byte string of that name, which may be there and empty, as OSSL_PARAM_get_octet_string takes it: no
-    /// pointer to one, and never null.
+    /// The byte string of that name, which may be there and empty, as OSSL_PARAM_get_octet_string
+    /// takes it: no pointer to one, and never null.
     ///
     /// # Errors
     /// The parameter is of another type.
@@ -267,8 +267,8 @@ impl<'a> ParamsIn<'a> {
         self.find(key).map(|param| param.as_octets(key)).transpose()
     }
 
-    /// The byte string of that name, or the one that it points to, as OSSL_PARAM_get_octet_string_ptr takes
-    /// it; nothing may be null.
+    /// The byte string of that name, or the one that it points to, as
+    /// OSSL_PARAM_get_octet_string_ptr takes it; nothing may be null.
     ///
     /// # Errors
     /// The parameter is of another type.
@@ -404,7 +404,8 @@ impl<'a> ParamsOut<'a> {
         None
     }
 
-    /// Answers with an integer, in the type and width that is asked for, as OSSL_PARAM_set_int does.
+    /// Answers with an integer, in the type and width that is asked for, as OSSL_PARAM_set_int
+    /// does.
     ///
     /// # Errors
     /// The parameter is of another type or too narrow.
@@ -484,8 +485,8 @@ impl<'a> ParamsOut<'a> {
 }
 
 impl Param {
-    /// Writes a number in the parameter's type and width; without a buffer, tells only how many bytes it takes:
-    /// `usual` of an integer. What does not fit whole is not written.
+    /// Writes a number in the parameter's type and width; without a buffer, tells only how many
+    /// bytes it takes: `usual` of an integer. What does not fit whole is not written.
     fn write_number(
         &mut self,
         key: &'static CStr,
@@ -544,8 +545,9 @@ impl Param {
     }
 }
 
-/// The bytes that C hands over as pointer and length; none where a null pointer comes with a length,
-/// lest a message that is not there passes for the empty one, or where no memory is as long.
+/// The bytes that C hands over as pointer and length; none where a null pointer comes with a
+/// length, lest a message that is not there passes for the empty one, or where no memory is as
+/// long.
 ///
 /// # Safety
 /// `len` bytes at `data` can be read for `'a`, unless `data` is null.

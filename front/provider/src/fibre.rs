@@ -1,8 +1,8 @@
 //! libcrypto's asynchronous jobs, of the very libcrypto that loaded the provider.
 //!
-//! The provider links no libcrypto, and the core passes none of these functions to a provider. They are
-//! looked up in the file that a function of the core lies in: a process may hold two libcryptos, and one
-//! that was loaded for itself alone (`RTLD_LOCAL`) is not found by name.
+//! The provider links no libcrypto, and the core passes none of these functions to a provider. They
+//! are looked up in the file that a function of the core lies in: a process may hold two
+//! libcryptos, and one that was loaded for itself alone (`RTLD_LOCAL`) is not found by name.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ptr::{NonNull, null_mut};
@@ -86,8 +86,8 @@ impl Fibres {
         unsafe { (self.get_callback)(context.as_ptr(), &mut callback, &mut argument) == 1 }
     }
 
-    /// Pauses the job that this thread is in, until its program resumes it. False where libcrypto could
-    /// not. True is no proof that it did: it does not pause where that is blocked.
+    /// Pauses the job that this thread is in, until its program resumes it. False where libcrypto
+    /// could not. True is no proof that it did: it does not pause where that is blocked.
     pub fn pause(&self) -> bool {
         // SAFETY: libcrypto's function. The program resumes the job on this stack, or never.
         unsafe { (self.pause)() == 1 }
@@ -145,8 +145,8 @@ impl File {
     /// The file that an address lies in.
     fn of(address: *const c_void) -> Option<Self> {
         let (name, base) = place(address)?;
-        // SAFETY: a C string of the loader's. Nothing is loaded anew; a program cannot be opened by its
-        // name, and then only symbols that it exports will be found.
+        // SAFETY: a C string of the loader's. Nothing is loaded anew; a program cannot be opened by
+        // its name, and then only symbols that it exports will be found.
         let handle = unsafe { libc::dlopen(name, libc::RTLD_NOLOAD | libc::RTLD_LAZY) };
         Some(File { base, handle: NonNull::new(handle) })
     }

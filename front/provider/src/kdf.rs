@@ -82,8 +82,8 @@ impl Mode {
     }
 }
 
-/// From here on the default provider keeps a context's `data` until other data come, asks for a mode at once,
-/// and answers more.
+/// From here on the default provider keeps a context's `data` until other data come, asks for a
+/// mode at once, and answers more.
 const LATER: (u32, u32) = (3, 6);
 
 /// A derivation that was begun; used from one thread, as every EVP context.
@@ -316,7 +316,8 @@ unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
     border(Some(&provider), null_mut(), || Ok(hand_over(Context::new(provider))))
 }
 
-/// Copies a context, on the heap from the beginning: a copy that is moved there leaves one on the stack.
+/// Copies a context, on the heap from the beginning: a copy that is moved there leaves one on the
+/// stack.
 unsafe extern "C" fn dupctx(context: *mut c_void) -> *mut c_void {
     border(None, null_mut(), || {
         // SAFETY: the core passes a context of newctx, which nothing changes meanwhile.

@@ -33,8 +33,8 @@ const fn table<const PLACE: usize>() -> [Dispatch; 12] {
         entry!(f::KEM_DECAPSULATE, decapsulate, Decapsulate),
         entry!(f::KEM_SET_CTX_PARAMS, set_ctx_params::<Context>, SetParams),
         entry!(f::KEM_SETTABLE_CTX_PARAMS, settable_ctx_params::<PLACE>, Settable),
-        // The last two are there for hybrids alone, as the default provider of OpenSSL 4.0 lists nothing
-        // for these and has no list for the others.
+        // The last two are there for hybrids alone, as the default provider of OpenSSL 4.0 lists
+        // nothing for these and has no list for the others.
         if is_hybrid(PLACE) {
             entry!(f::KEM_GET_CTX_PARAMS, get_ctx_params, GetParams)
         } else {
@@ -98,8 +98,8 @@ impl TakesParams for Context {
 }
 
 impl Context {
-    /// Does an operation: `together` with others where the thread is in an asynchronous job and that
-    /// pays, or else `alone`.
+    /// Does an operation: `together` with others where the thread is in an asynchronous job and
+    /// that pays, or else `alone`.
     fn together_or_alone<T>(
         &self,
         together: impl FnOnce(&'static Engine) -> Option<Result<T, Error>>,
@@ -176,7 +176,8 @@ unsafe extern "C" fn decapsulate_init(
 /// Takes the room that the caller says there is and leaves the length that will be written.
 ///
 /// # Safety
-/// `room` points to a length. It may be another buffer's length, too, so that there is no reference to it.
+/// `room` points to a length. It may be another buffer's length, too, so that there is no reference
+/// to it.
 unsafe fn claim(room: *mut usize, what: &'static str, expected: usize) -> Result<(), Failure> {
     // SAFETY: as the caller vouches.
     unsafe {

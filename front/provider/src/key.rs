@@ -45,8 +45,8 @@ pub fn import(algorithm: KeyType, forms: Forms<'_>, untested: bool) -> Result<ke
     })
 }
 
-/// An SLH-DSA private key of which only the secret half came, with the public key behind it (FIPS 205,
-/// figure 15): a form that OpenSSL takes.
+/// An SLH-DSA private key of which only the secret half came, with the public key behind it (FIPS
+/// 205, figure 15): a form that OpenSSL takes.
 fn joined(algorithm: KeyType, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
     let info = algorithm.info();
     let half =
@@ -134,8 +134,8 @@ pub struct Key {
 /// The content of a key, set in one step.
 struct Material {
     key: keys::Key,
-    /// Whether it is a key of one tree that came in raw and without the word that counts trees: OpenSSL's own LMS has
-    /// such ones, and signatures without that word.
+    /// Whether it is a key of one tree that came in raw and without the word that counts trees:
+    /// OpenSSL's own LMS has such ones, and signatures without that word.
     is_bare: bool,
 }
 

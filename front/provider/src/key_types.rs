@@ -215,9 +215,9 @@ impl KeyType {
         self.info().oid_before.filter(|_| self.hash.is_none())
     }
 
-    /// Every name, the main one first and the object identifiers last, of which one may be read alone. They are the default
-    /// provider's where it has the algorithm; else the standard's, that of TLS and those that wolfSSL
-    /// and Open Quantum Safe gave it.
+    /// Every name, the main one first and the object identifiers last, of which one may be read
+    /// alone. They are the default provider's where it has the algorithm; else the standard's, that
+    /// of TLS and those that wolfSSL and Open Quantum Safe gave it.
     pub fn names(self) -> Vec<&'static str> {
         let info = self.info();
         let mut names: Vec<&'static str> = Vec::new();
@@ -255,13 +255,14 @@ impl KeyType {
         self.info().kind == Kind::KeyExchange
     }
 
-    /// Bytes of the seed that a key can be generated from: what is drawn for a key of X25519 is the key.
+    /// Bytes of the seed that a key can be generated from: what is drawn for a key of X25519 is the
+    /// key.
     pub fn seed_len(self) -> Option<usize> {
         self.info().seed.filter(|_| !self.is_exchange())
     }
 
-    /// Whether a private key keeps the seed that it was made of: what is drawn for an SLH-DSA key is
-    /// most of the private key, and no form of it (RFC 9909, section 6).
+    /// Whether a private key keeps the seed that it was made of: what is drawn for an SLH-DSA key
+    /// is most of the private key, and no form of it (RFC 9909, section 6).
     pub fn keeps_seed(self) -> bool {
         self.seed_len().is_some() && self.info().family != Family::SlhDsa
     }

@@ -171,7 +171,8 @@ impl TakesParams for Generation {
 }
 
 impl Generation {
-    /// libssl names the group, of which an algorithm has only one; there are no properties to look up.
+    /// libssl names the group, of which an algorithm has only one; there are no properties to look
+    /// up.
     fn set_of_exchange(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
         let expected = self.algorithm.name();
         if let Some(group) = params.text(name::GROUP)?
@@ -302,8 +303,8 @@ unsafe extern "C" fn import(key: *mut c_void, selection: c_int, params: *const P
     })
 }
 
-/// A raw public key in the form of its algorithm, and whether it is one of LMS that came bare, without the number of levels
-/// that HSS has in front.
+/// A raw public key in the form of its algorithm, and whether it is one of LMS that came bare,
+/// without the number of levels that HSS has in front.
 fn as_hss(algorithm: KeyType, public: &[u8]) -> (Cow<'_, [u8]>, bool) {
     if algorithm.info().family != Family::Hss {
         return (Cow::Borrowed(public), false);
@@ -427,7 +428,8 @@ fn bits(algorithm: KeyType, key_len: usize) -> i32 {
     }
 }
 
-/// The degree times the rank: the public key is k polynomials of 384 bytes and 32 bytes (FIPS 203, table 3).
+/// The degree times the rank: the public key is k polynomials of 384 bytes and 32 bytes (FIPS 203,
+/// table 3).
 fn ml_kem_bits(info: &AlgorithmInfo) -> i32 {
     ((info.public_key.max() - 32) / 384 * 256) as i32
 }
@@ -519,7 +521,8 @@ unsafe extern "C" fn settable_params<const PLACE: usize>(_: *mut c_void) -> *con
     static SETTABLE: [Param; 3] =
         [Param::takes_utf8(name::PROPERTIES), Param::takes_octets(name::ENCODED_PUB), Param::END];
     let info = at::<PLACE>().info();
-    // A query for the parts of a hybrid that are keys of their own elsewhere, and for what X25519 needs.
+    // A query for the parts of a hybrid that are keys of their own elsewhere, and for what X25519
+    // needs.
     let left_out = match info.kind {
         Kind::Signature => 2,
         Kind::Kem | Kind::KeyExchange => usize::from(info.family == Family::MlKem),

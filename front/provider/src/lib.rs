@@ -17,7 +17,8 @@
 //! ```
 //!
 //! It uses no symbol of libcrypto, only functions that the core passes in, so one file serves every
-//! version. `unsafe` is confined to pointers that C passes; `key`, and everything below, is safe code.
+//! version. `unsafe` is confined to pointers that C passes; `key`, and everything below, is safe
+//! code.
 
 // The one symbol that the module exports needs its exact name.
 #![allow(non_snake_case)]
@@ -67,8 +68,8 @@ use crate::provider::{Provider, ProviderRef};
 
 /// Starts the provider in a library context: the one symbol of the module.
 ///
-/// Returns 1, or 0 if the arguments are not those of a core of OpenSSL 3.5 or newer, or 4. Programs go on without the
-/// provider then.
+/// Returns 1, or 0 if the arguments are not those of a core of OpenSSL 3.5 or newer, or 4. Programs
+/// go on without the provider then.
 ///
 /// # Safety
 /// Called by OpenSSL, as provider-base(7) describes.
@@ -209,8 +210,8 @@ fn test_all() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Whether every algorithm that is served has a backend that passed its self-test. What this process does
-/// afterwards needs no test, no thread and no file.
+/// Whether every algorithm that is served has a backend that passed its self-test. What this
+/// process does afterwards needs no test, no thread and no file.
 unsafe extern "C" fn self_test(context: *mut c_void) -> c_int {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };

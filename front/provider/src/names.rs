@@ -77,8 +77,8 @@ fn decoders(names: &[Names], exchanges: bool) -> Vec<AlgorithmEntry> {
     entries
 }
 
-/// Encoders of what has a file format: all of them, or the one for what the default provider's cannot
-/// do where it has the others.
+/// Encoders of what has a file format: all of them, or the one for what the default provider's
+/// cannot do where it has the others.
 fn encoders(names: &[Names]) -> Vec<AlgorithmEntry> {
     let mut entries = Vec::new();
     for (key_type, names) in KEY_TYPES.into_iter().zip(names) {
@@ -117,7 +117,8 @@ impl Names {
         let is_unknown = key_type.info().kind == Kind::Signature && !key_type.is_known_object();
         let object = key_type.oid().filter(|_| is_unknown).map(|oid| {
             let short = key_type.names().get(1).copied().unwrap_or(key_type.name());
-            // OpenSSL 4.0 knows HSS by one name; XMSS, which no OpenSSL knows, is called by the same rule.
+            // OpenSSL 4.0 knows HSS by one name; XMSS, which no OpenSSL knows, is called by the
+            // same rule.
             let long = if is_stateful { short } else { key_type.name() };
             [oid, short, long].map(|text| c(text.to_owned()))
         });

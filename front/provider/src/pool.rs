@@ -63,8 +63,8 @@ const POOLED: [Algorithm; 11] = [
     Algorithm::MlKem512X25519,
 ];
 
-/// Keys that are made together: a full group of lanes. On a shelf lie two batches at most, 16 x 13 KiB for
-/// ML-KEM-768.
+/// Keys that are made together: a full group of lanes. On a shelf lie two batches at most, 16 x 13
+/// KiB for ML-KEM-768.
 const BATCH: usize = 8;
 
 /// Key generations of an algorithm within [`IDLE`] that show that a pool will be used.
@@ -73,8 +73,9 @@ const USES_MIN: u32 = 8;
 /// How long an unused key is kept, at most twice this.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// Bytes of randomness for one key: the seed of ML-KEM (d and z, FIPS 203, Algorithm 19), and a scalar
-/// of the curve, which is as long as the curve's part of the shared secret. Of X25519 alone, the scalar.
+/// Bytes of randomness for one key: the seed of ML-KEM (d and z, FIPS 203, Algorithm 19), and a
+/// scalar of the curve, which is as long as the curve's part of the shared secret. Of X25519 alone,
+/// the scalar.
 fn randomness(algorithm: Algorithm) -> usize {
     const SEED: usize = 64;
     const SHARED: usize = 32;
@@ -151,8 +152,8 @@ impl Pools {
     /// Draws the randomness of a batch on this thread, and wakes the other one.
     fn order(&self, place: usize, entropy: &dyn Entropy) {
         let mut bytes = Zeroizing::new(vec![0; BATCH * randomness(POOLED[place])]);
-        // Without randomness, or without a thread, there are no keys ahead. The caller's own key needs
-        // randomness too, and says so.
+        // Without randomness, or without a thread, there are no keys ahead. The caller's own key
+        // needs randomness too, and says so.
         let is_ready = entropy.fill(&mut bytes).is_ok() && self.has_thread();
         self.shared.shelves.order(place, is_ready.then_some(bytes));
     }
@@ -175,8 +176,8 @@ impl Pools {
 }
 
 impl ForkAware for Pools {
-    /// Wipes the parent's keys in the memory of its child, but for those that a thread of the parent
-    /// was putting on a shelf or taking off it at the fork.
+    /// Wipes the parent's keys in the memory of its child, but for those that a thread of the
+    /// parent was putting on a shelf or taking off it at the fork.
     fn forget(&self) {
         self.shared.shelves.try_clear();
     }

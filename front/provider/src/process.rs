@@ -5,9 +5,9 @@
 //!   PerProcess<T>:  token of its maker --> T       equal: use it; else the child makes its own
 //! ```
 //!
-//! A provider is loaded once and then often forked: nginx, Apache httpd and PostgreSQL do it for every
-//! worker. What threads of the parent were changing at the fork is of no use to the child, and keys
-//! that the parent may use are the last thing that it should use.
+//! A provider is loaded once and then often forked: nginx, Apache httpd and PostgreSQL do it for
+//! every worker. What threads of the parent were changing at the fork is of no use to the child,
+//! and keys that the parent may use are the last thing that it should use.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};
@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use gabion_engine::forks::Process;
 
-/// A value that knows what a forked child does with its parent's copy, which threads that it did not inherit may have
-/// been changing: its locks may be held for ever.
+/// A value that knows what a forked child does with its parent's copy, which threads that it did
+/// not inherit may have been changing: its locks may be held for ever.
 pub trait ForkAware {
     /// Wipes what can be wiped without waiting. The value's memory stays.
     fn forget(&self) {}

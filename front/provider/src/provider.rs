@@ -42,7 +42,8 @@ pub struct Provider {
 #[derive(Clone, Copy)]
 pub struct ProviderRef(*const Provider);
 
-// SAFETY: a provider is immutable once made, and the core's functions may be called from any thread.
+// SAFETY: a provider is immutable once made, and the core's functions may be called from any
+// thread.
 unsafe impl Send for ProviderRef {}
 // SAFETY: as above.
 unsafe impl Sync for ProviderRef {}
@@ -65,8 +66,8 @@ impl Deref for ProviderRef {
 }
 
 impl Provider {
-    /// Takes what the core offers, with the settings that it tells; `tables` makes what is registered, with
-    /// key exchanges or without.
+    /// Takes what the core offers, with the settings that it tells; `tables` makes what is
+    /// registered, with key exchanges or without.
     ///
     /// # Safety
     /// `table` is the core's dispatch table, with an end.

@@ -1,10 +1,10 @@
 //! Signatures: the entry points behind EVP_DigestSign, EVP_PKEY_sign_message and their like.
 //!
-//! Every algorithm has what the default provider offers for ML-DSA in 3.5 and 4.0 together: signing and
-//! verifying in one call, with or without the digest interface's name, and in pieces (of the default
-//! provider's, in 4.0 only). If the standard hashes the message once and first (ML-DSA, pre-hash variants),
-//! pieces are hashed as they come; else they are gathered. [`left_out`] says which parameters an algorithm
-//! takes; all else is the same for all.
+//! Every algorithm has what the default provider offers for ML-DSA in 3.5 and 4.0 together: signing
+//! and verifying in one call, with or without the digest interface's name, and in pieces (of the
+//! default provider's, in 4.0 only). If the standard hashes the message once and first (ML-DSA,
+//! pre-hash variants), pieces are hashed as they come; else they are gathered. [`left_out`] says
+//! which parameters an algorithm takes; all else is the same for all.
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
@@ -657,8 +657,8 @@ fn left_out(key_type: KeyType) -> usize {
     }
 }
 
-/// Bytes of randomness of one signature: rnd (FIPS 204, Algorithm 2), opt_rand of n bytes (FIPS 205,
-/// Algorithm 22).
+/// Bytes of randomness of one signature: rnd (FIPS 204, Algorithm 2), opt_rand of n bytes (FIPS
+/// 205, Algorithm 22).
 fn entropy_len(key_type: KeyType) -> usize {
     let is_slh = key_type.info().family == Family::SlhDsa;
     if is_slh { key_type.info().public_key.max() / 2 } else { 32 }

@@ -1,4 +1,5 @@
-//! Keys that signing uses up: where an address leads, and how a message is signed with what is there.
+//! Keys that signing uses up: where an address leads, and how a message is signed with what is
+//! there.
 //!
 //! ```text
 //!   gabion-hbs:/path/key?reserve=8 --Address::read--> Address --open--> Opened { public key, Signer }
@@ -6,8 +7,8 @@
 //!   signature context --sign(message)--> room on the stack --> index, signature
 //! ```
 //!
-//! No index is in a signature context, which OpenSSL copies: it is taken in the key where a message is signed. Handles
-//! of one key in one process share its state (`gabion_state`).
+//! No index is in a signature context, which OpenSSL copies: it is taken in the key where a message
+//! is signed. Handles of one key in one process share its state (`gabion_state`).
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -39,8 +40,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads `gabion-hbs:PATH[?reserve=N[&force=1]]`, or `gabion-hbs://PATH` where the path begins with a slash. Nothing in it
-    /// is escaped, so that the first `?` ends PATH.
+    /// Reads `gabion-hbs:PATH[?reserve=N[&force=1]]`, or `gabion-hbs://PATH` where the path begins
+    /// with a slash. Nothing in it is escaped, so that the first `?` ends PATH.
     ///
     /// # Errors
     /// Another form; a host.
@@ -95,7 +96,8 @@ pub struct OpenedKey {
     pub signer: Option<Arc<Signer>>,
 }
 
-/// A private key with its state, open for signing: with the lock on it that keeps other processes out.
+/// A private key with its state, open for signing: with the lock on it that keeps other processes
+/// out.
 pub struct Signer {
     /// There until it is dropped.
     open: Option<gabion_state::Signer>,
@@ -110,7 +112,8 @@ impl Signer {
         Signer { open: Some(open), signature_len, encoding }
     }
 
-    /// Bytes of a signature, which of HSS carries Nspk, whatever encoding the key was made for (RFC 9802, section 4).
+    /// Bytes of a signature, which of HSS carries Nspk, whatever encoding the key was made for (RFC
+    /// 9802, section 4).
     pub fn signature_len(&self) -> usize {
         self.signature_len
     }
@@ -135,8 +138,8 @@ impl Signer {
 }
 
 impl Drop for Signer {
-    /// Writes trees and state, which takes as much stack as signing does. The key may be freed in an asynchronous job, or
-    /// where a program ends.
+    /// Writes trees and state, which takes as much stack as signing does. The key may be freed in
+    /// an asynchronous job, or where a program ends.
     fn drop(&mut self) {
         let open = self.open.take();
         // Without memory for a stack it goes out of scope in there, and is closed on the caller's.
@@ -144,11 +147,12 @@ impl Drop for Signer {
     }
 }
 
-/// Opens the key at an address: for signing, or for its public half alone, which needs neither lock nor password.
+/// Opens the key at an address: for signing, or for its public half alone, which needs neither lock
+/// nor password.
 ///
 /// # Errors
-/// There is no key, or it does not open with the password; its state is not safe to sign with, or another process has it
-/// for longer than is waited.
+/// There is no key, or it does not open with the password; its state is not safe to sign with, or
+/// another process has it for longer than is waited.
 pub fn open(
     provider: &Provider,
     address: &Address,

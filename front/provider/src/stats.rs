@@ -14,8 +14,8 @@ pub use gabion_provider_stats::{Counter, Operation};
 
 /// Of each algorithm: keygen, import, export, and two of its kind.
 const OPERATIONS: usize = 5;
-/// Rows of key pairs from a pool follow those: one for each KEM and key exchange, which come first in
-/// [`KEY_TYPES`].
+/// Rows of key pairs from a pool follow those: one for each KEM and key exchange, which come first
+/// in [`KEY_TYPES`].
 const POOLED: usize = KEY_TYPES.len() * OPERATIONS;
 const EPHEMERAL: usize = 11;
 /// Operations in paused jobs come next, a row for each algorithm.
@@ -50,8 +50,8 @@ fn count_device(batch: &gabion_engine::DeviceCounts) {
     }
 }
 
-/// Made by every thread that is first, and one is kept: a forked child would wait for ever for a lock that
-/// a thread of its parent holds.
+/// Made by every thread that is first, and one is kept: a forked child would wait for ever for a
+/// lock that a thread of its parent holds.
 fn counters() -> &'static Counters<ROWS> {
     static COUNTERS: OnceBox<Counters<ROWS>> = OnceBox::new();
     static IN_MEMORY: Table<ROWS> = Table::nameless();

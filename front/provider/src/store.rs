@@ -1,5 +1,5 @@
-//! The store loader of `gabion-hbs:` addresses: how a program that takes a URI for its private key gets one that
-//! signing uses up.
+//! The store loader of `gabion-hbs:` addresses: how a program that takes a URI for its private key
+//! gets one that signing uses up.
 //!
 //! ```text
 //!   OSSL_STORE_open(gabion-hbs:/path/key?reserve=8) --> open: the address is read, no file is
@@ -151,8 +151,8 @@ unsafe extern "C" fn close(loader: *mut c_void) -> c_int {
     1
 }
 
-/// For a key management that is another provider's: a public key. One that signs is refused, since its private part stays
-/// here.
+/// For a key management that is another provider's: a public key. One that signs is refused, since
+/// its private part stays here.
 unsafe extern "C" fn export_object(
     _: *mut c_void,
     reference: *const c_void,

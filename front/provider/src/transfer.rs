@@ -52,7 +52,8 @@ pub unsafe extern "C" fn export(
         if selection & select::PUBLIC_KEY != 0 {
             add(name::PUB, key.public_bytes());
         }
-        // Where the default provider has the algorithm, it hands over no parts at all, but of ML-DSA.
+        // Where the default provider has the algorithm, it hands over no parts at all, but of
+        // ML-DSA.
         let may_be_none = [Family::MlKem, Family::Hybrid, Family::SlhDsa];
         if filled == 0 && !may_be_none.contains(&key.algorithm.info().family) {
             return Err(missing("private key"));

@@ -343,8 +343,8 @@ fn private(key: &Key, secret: &PrivateKey, wrap: Wrap) -> Result<Zeroizing<Vec<u
     bytes.map_err(|reason| gabion_engine::Error::KeyFile(reason).into())
 }
 
-/// The key in hexadecimal, laid out as the default provider does for ML-KEM, or else for ML-DSA: without
-/// a heading where no part of it was asked for.
+/// The key in hexadecimal, laid out as the default provider does for ML-KEM, or else for ML-DSA:
+/// without a heading where no part of it was asked for.
 fn text(key: &Key, material: &keys::Key, selection: c_int) -> Result<Zeroizing<Vec<u8>>, Failure> {
     let private = (selection & select::PRIVATE_KEY != 0).then(|| material.private()).flatten();
     let (private, seed) = (private.map(PrivateKey::bytes), private.and_then(PrivateKey::seed));

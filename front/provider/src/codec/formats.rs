@@ -51,8 +51,8 @@ fn is_listed(key_type: KeyType) -> bool {
 }
 
 /// The formats that a list names, in its order. As OpenSSL reads it: names end at spaces, tabs and
-/// commas, case does not count, the beginning of a name stands for the first that has it and was not
-/// named yet, and what means nothing is passed over.
+/// commas, case does not count, the beginning of a name stands for the first that has it and was
+/// not named yet, and what means nothing is passed over.
 fn named(list: &[u8]) -> Vec<Format> {
     let mut left = FORMATS.to_vec();
     let mut formats = Vec::new();
@@ -99,8 +99,8 @@ fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
     })
 }
 
-/// Whether a private key came in one of the forms that no standard has. What they are for the default
-/// provider's keys, they are not for those that it lacks.
+/// Whether a private key came in one of the forms that no standard has. What they are for the
+/// default provider's keys, they are not for those that it lacks.
 pub fn is_foreign(algorithm: KeyType, key: &Private) -> bool {
     let is_standard = |forms: Forms<'_>| {
         forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key.max())

@@ -1,5 +1,5 @@
-//! Every interleaving of takers and the thread at a shelf, by loom. It knows no time: what is wiped when
-//! it lay too long is left to the tests of the pool.
+//! Every interleaving of takers and the thread at a shelf, by loom. It knows no time: what is wiped
+//! when it lay too long is left to the tests of the pool.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -62,8 +62,8 @@ impl Bench {
         number
     }
 
-    /// Ends the thread; what was ordered was made, but for the last batch, and nothing stands in the way
-    /// of the next order.
+    /// Ends the thread; what was ordered was made, but for the last batch, and nothing stands in
+    /// the way of the next order.
     fn end(self, mut taken: Vec<usize>) {
         self.shelves.close();
         self.thread.join().unwrap();

@@ -1,6 +1,6 @@
-//! Shelves of what is made ahead, one thread for all of them: the lock, the orders and the waiting. There
-//! are no keys here, no engine and no OpenSSL, so that loom can go through every interleaving of takers
-//! and the thread (`--cfg loom`).
+//! Shelves of what is made ahead, one thread for all of them: the lock, the orders and the waiting.
+//! There are no keys here, no engine and no OpenSSL, so that loom can go through every interleaving
+//! of takers and the thread (`--cfg loom`).
 
 #[cfg(not(loom))]
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -105,7 +105,8 @@ impl<T> Shelves<T> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
-        // Every critical section here leaves its data whole before it calls anything that could panic.
+        // Every critical section here leaves its data whole before it calls anything that could
+        // panic.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
