@@ -156,8 +156,8 @@ impl<const N: usize> OutputRegions<N> {
         }
         check(what, data)?;
         self.check(data, len)?;
-        // SAFETY: not NULL, aligned and apart from all else; `len` items as the caller says, no longer
-        // than an array can be.
+        // SAFETY: not NULL, aligned and apart from all else; `len` items as the caller says, no
+        // longer than an array can be.
         let items = unsafe { std::slice::from_raw_parts_mut(data, len) };
         items.fill(blank);
         Ok(items)

@@ -168,7 +168,8 @@ pub unsafe extern "C" fn gabion_private_key_generate_many(
 /// Derives the key pair of a seed.
 ///
 /// # Safety
-/// `algorithm` is NULL or a text; `seed` has `seed_len` bytes; `key` is NULL or a place for a pointer.
+/// `algorithm` is NULL or a text; `seed` has `seed_len` bytes; `key` is NULL or a place for a
+/// pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_private_key_from_seed(
     algorithm: *const c_char,

@@ -15,7 +15,8 @@ static KEY: AtomicU32 = AtomicU32::new(0);
 /// Sets the message of the calling thread, or clears it if there is no memory.
 pub fn set(text: &str) {
     let Some(key) = key() else { return };
-    // SAFETY: the key is never deleted; its value is null or a block of `copy`, of this thread alone.
+    // SAFETY: the key is never deleted; its value is null or a block of `copy`, of this thread
+    // alone.
     unsafe {
         let old = libc::pthread_getspecific(key);
         let new = copy(text);
@@ -31,8 +32,8 @@ pub fn with<R>(with: impl FnOnce(&[u8]) -> R) -> R {
     if made == 0 {
         return with(b"");
     }
-    // SAFETY: the key is never deleted; its value is null or a block of `copy`, which starts with the
-    // length of what follows and which only this thread changes.
+    // SAFETY: the key is never deleted; its value is null or a block of `copy`, which starts with
+    // the length of what follows and which only this thread changes.
     unsafe {
         let block = libc::pthread_getspecific(made - 1);
         if block.is_null() {

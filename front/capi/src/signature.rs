@@ -204,7 +204,8 @@ unsafe fn messages<'a>(
     messages.iter().map(|message| unsafe { message.get() }).collect()
 }
 
-/// Compares what a call fills with its messages. One that can't be read is refused later, where it is used.
+/// Compares what a call fills with its messages. One that can't be read is refused later, where it
+/// is used.
 ///
 /// # Safety
 /// `messages` is NULL or has `n` messages.
@@ -278,8 +279,8 @@ pub unsafe extern "C" fn gabion_sign_many(
 /// Verifies many signatures.
 ///
 /// # Safety
-/// `keys`, `messages` and `status` have `n` items, `signature_lens` too or is NULL; `signatures` has
-/// `signatures_len` bytes.
+/// `keys`, `messages` and `status` have `n` items, `signature_lens` too or is NULL; `signatures`
+/// has `signatures_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_verify_many(
     keys: *const *const PublicKey,

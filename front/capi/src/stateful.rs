@@ -86,7 +86,8 @@ pub unsafe extern "C" fn gabion_stateful_key_open(
 /// Writes the public key.
 ///
 /// # Safety
-/// `key` is NULL or a handle; `len` is NULL or a place for a length; `bytes` is NULL or has `*len` bytes.
+/// `key` is NULL or a handle; `len` is NULL or a place for a length; `bytes` is NULL or has `*len`
+/// bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_stateful_key_public(
     key: *const StatefulKey,
@@ -102,11 +103,13 @@ pub unsafe extern "C" fn gabion_stateful_key_public(
     })
 }
 
-/// Signs a message with an index of its own, or with none where its request id has a signature already.
+/// Signs a message with an index of its own, or with none where its request id has a signature
+/// already.
 ///
 /// # Safety
-/// `key` is NULL or a handle; `message` is NULL or has `message_len` bytes; `request_id` is NULL or a text;
-/// `signature_len` is NULL or a place, and `signature` NULL or `*signature_len` bytes; `about` is NULL or a place.
+/// `key` is NULL or a handle; `message` is NULL or has `message_len` bytes; `request_id` is NULL or
+/// a text; `signature_len` is NULL or a place, and `signature` NULL or `*signature_len` bytes;
+/// `about` is NULL or a place.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_stateful_key_sign(
     key: *const StatefulKey,
