@@ -56,7 +56,8 @@ pub fn issue(
     sign(scheme, &issuer.key, &to_sign).map(CertificateDer::from)
 }
 
-/// Signs the DER of a certificate or revocation list, and returns it with its algorithm and signature.
+/// Signs the DER of a certificate or revocation list, and returns it with its algorithm and
+/// signature.
 ///
 /// # Errors
 /// Returns an error if the key does not sign with `scheme`, or if signing fails.
@@ -109,7 +110,8 @@ pub fn name(common: &str) -> Vec<u8> {
     tlv(0x30, &[&tlv(0x31, &[&attribute])])
 }
 
-/// Encodes a time, given as `YYYYMMDDhhmmssZ`: UTCTime before 2050, GeneralizedTime from then on (section 4.1.2.5).
+/// Encodes a time, given as `YYYYMMDDhhmmssZ`: UTCTime before 2050, GeneralizedTime from then on
+/// (section 4.1.2.5).
 pub fn time(digits: &str) -> Vec<u8> {
     match digits < "2050" {
         true => tlv(0x17, &[&digits.as_bytes()[2..]]),

@@ -1,4 +1,5 @@
-//! Certificates for tests and examples: a root, any number of intermediates, and a leaf for `localhost`.
+//! Certificates for tests and examples: a root, any number of intermediates, and a leaf for
+//! `localhost`.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -27,7 +28,8 @@ pub struct Chain {
     pub roots: Arc<RootCertStore>,
 }
 
-/// What a key is made for; RSA comes from aws-lc-rs, which alone makes one quickly enough for a test.
+/// What a key is made for; RSA comes from aws-lc-rs, which alone makes one quickly enough for a
+/// test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// A key of the engine.

@@ -149,8 +149,9 @@ impl SignatureVerificationAlgorithm for EngineAlgorithm {
     }
 }
 
-/// Returns aws-lc-rs's verifier for a key on a curve that is not an uncompressed point. The engine reads uncompressed
-/// points only; certificates may also have compressed ones (RFC 5480, section 2.2).
+/// Returns aws-lc-rs's verifier for a key on a curve that is not an uncompressed point. The engine
+/// reads uncompressed points only; certificates may also have compressed ones (RFC 5480, section
+/// 2.2).
 fn for_other_points(
     algorithm: Algorithm,
     public_key: &[u8],
