@@ -103,7 +103,7 @@ pub enum Error {
         expected: &'static str,
     },
     /// Invalid input: this build omits the algorithm.
-    #[error("{0} is not in this build; expected one that was made with the feature `{feature}`", feature = .0.info().family.feature())]
+    #[error("{0} is not in this build; build with the feature `{feature}`", feature = .0.info().family.feature())]
     NotBuilt(Algorithm),
     /// Invalid input: the lane was rejected.
     #[error("{algorithm} {task} was refused: {status:?}")]
@@ -157,7 +157,7 @@ pub enum Error {
         available: String,
     },
     /// Resource: `GABION_BACKEND` names a device, but no device is usable.
-    #[error("backend `{wanted}`: {why}; unset GABION_BACKEND to go on without")]
+    #[error("backend `{wanted}`: {why}; unset GABION_BACKEND to continue without it")]
     NoDevice {
         /// The requested name.
         wanted: String,
@@ -346,7 +346,7 @@ fn public_reason(family: Family) -> &'static str {
         | Family::Ecdh
         | Family::Ecdsa
         | Family::Hybrid
-        | Family::Composite => "a part of it is none of this algorithm's",
+        | Family::Composite => "a component is invalid for this algorithm",
     }
 }
 

@@ -182,7 +182,7 @@ impl VerifyPart for VerifyKey {
         let curve = Curve::of(algorithm).ok_or_else(|| unknown(algorithm))?;
         check_length("an ECDSA public key", curve.public_len(), bytes)?;
         if !ecc::is_public(curve, bytes) {
-            return Err(public_key(algorithm, "it is no uncompressed point of the curve"));
+            return Err(public_key(algorithm, "it is not an uncompressed point of the curve"));
         }
         Ok(VerifyKey { algorithm, curve, bytes: bytes.into() })
     }
@@ -224,4 +224,4 @@ impl VerifyPart for VerifyKey {
 }
 
 /// Why a private key is refused.
-const SCALAR: &str = "it is no scalar from 1 to the order of the curve minus one";
+const SCALAR: &str = "it is not a scalar from 1 to the order of the curve minus one";

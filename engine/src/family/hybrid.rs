@@ -188,7 +188,8 @@ fn pair(
     bytes: Zeroizing<Vec<u8>>,
     point: Option<Vec<u8>>,
 ) -> Result<PrivateKey, Error> {
-    let refused = || private_key(parts.algorithm, "its part on the curve is no private key");
+    let refused =
+        || private_key(parts.algorithm, "its component on the curve is not a private key");
     if !ecc::is_private(parts.curve, &scalar) {
         return Err(refused());
     }
@@ -346,7 +347,8 @@ impl EncapsPart for PublicKey {
         let parts = Parts::tested(engine, algorithm)?;
         check_length("a hybrid public key", algorithm.info().public_key.max(), bytes)?;
         let (kem, point) = parts.split(bytes, parts.kem.info().public_key.max());
-        let refused = || public_key(algorithm, "its part on the curve is no uncompressed point");
+        let refused =
+            || public_key(algorithm, "its component on the curve is not an uncompressed point");
         let point = Peer::decode(parts.curve, point).ok_or_else(refused)?;
         let kem = MlKemPublic::decode(engine, parts.kem, kem)?;
         Ok(PublicKey(Arc::new(Public { parts, kem, point, bytes: bytes.to_vec() })))

@@ -339,7 +339,7 @@ impl<'a> Forms<'a> {
                 "in none of the forms seed, expandedKey and both (RFC 9881, RFC 9935)",
             ),
             OctetForm::Curve(curve) => {
-                (read_curve(octets, curve), "that is no ECPrivateKey of its curve (RFC 5915)")
+                (read_curve(octets, curve), "that is not an ECPrivateKey of its curve (RFC 5915)")
             }
             OctetForm::WithPublic(len) => {
                 let read = <&OctetStringRef>::from_der(octets).map(|both| {
@@ -348,7 +348,7 @@ impl<'a> Forms<'a> {
                     let public = (!public.is_empty()).then_some(public);
                     Some(Forms { seed: None, expanded: Some(private), public })
                 });
-                (read, "that is no OCTET STRING of the private key and the public one")
+                (read, "that is not an OCTET STRING of the private and the public key")
             }
         };
         read.ok().flatten().ok_or_else(|| format!("holds a private key {expected}"))

@@ -108,9 +108,9 @@ pub fn of_identifier(identifier: &Identifier, kind: Kind) -> Result<Option<Algor
                 _ => "without the name of its curve".to_owned(),
             }
         )),
-        (Some(algorithm), _) => Err(format!(
-            "parameters stand beside the {algorithm} identifier; the standard has none there"
-        )),
+        (Some(algorithm), _) => {
+            Err(format!("the {algorithm} identifier has parameters; the standard allows none"))
+        }
     }
 }
 
@@ -178,7 +178,7 @@ fn forms_of(
     let len = octets.len();
     Err(match octet_form {
         OctetForm::Curve(_) => {
-            "holds a private key that is no ECPrivateKey of its curve (RFC 5915)".to_owned()
+            "holds a private key that is not an ECPrivateKey of its curve (RFC 5915)".to_owned()
         }
         _ if has_choice => format!(
             "holds {len} bytes for an {algorithm} private key, in no form that there is; expected seed, \

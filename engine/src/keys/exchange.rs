@@ -93,7 +93,7 @@ pub fn clamp(private: &mut [u8; 32]) {
     private[31] |= 64;
 }
 
-const SCALAR: &str = "it is no scalar from 1 to the order of the curve minus one";
+const SCALAR: &str = "it is not a scalar from 1 to the order of the curve minus one";
 
 impl Engine {
     /// Makes a key pair.
@@ -208,7 +208,7 @@ impl Engine {
         let curve = curve_of(self, algorithm, "decode an exchange key")?;
         check_length("the public key", curve.public_len(), bytes)?;
         if !ecc::is_public(curve, bytes) {
-            return Err(public_key(algorithm, "it is no uncompressed point of the curve"));
+            return Err(public_key(algorithm, "it is not an uncompressed point of the curve"));
         }
         Ok(ExchangePublicKey { algorithm, bytes: bytes.into() })
     }

@@ -393,7 +393,7 @@ impl Slot {
             let what = format!("{algorithm} {task}: lane {lane} came back without a verdict");
             self.withdraw(algorithm, what);
         } else if batch.status.contains(&Status::Fault) {
-            self.suspect(algorithm, &format!("failed a check of its own in {algorithm} {task}"));
+            self.suspect(algorithm, &format!("failed its internal check in {algorithm} {task}"));
         }
         // Another thread may have withdrawn it meanwhile; then this answer does not count either.
         if !self.is_unblamed(algorithm) {
@@ -430,7 +430,7 @@ impl Slot {
         if is_first {
             let reason = self.health[algorithm as usize].reason.get();
             let reason = reason.map_or("", |reason| reason.as_str());
-            self.log(&format!("is withdrawn for {algorithm} and what is made of it: {reason}"));
+            self.log(&format!("is withdrawn for {algorithm} and algorithms that use it: {reason}"));
         }
     }
 

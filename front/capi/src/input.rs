@@ -133,7 +133,10 @@ impl<const N: usize> OutputRegions<N> {
                 code::ARGUMENT,
                 format!("{} overlaps {other}; expected buffers apart", region.what),
             )),
-            None => Err(Failure::new(code::FAULT, "internal error: an output nobody compared")),
+            None => Err(Failure::new(
+                code::FAULT,
+                "internal error: an output was not checked for overlaps",
+            )),
         }
     }
 

@@ -61,7 +61,7 @@ impl Message {
         let name = unsafe { input::text("prehash", self.prehash) }?;
         if name.eq_ignore_ascii_case(MU) {
             if !context.is_empty() {
-                let why = "mu has the context in it already; expected none beside it";
+                let why = "mu already covers the context; expected an empty context";
                 return Err(Failure::new(code::INPUT, why));
             }
             let wrong = |_| wrong_length("mu", 64, message.len());

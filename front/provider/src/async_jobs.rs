@@ -324,7 +324,7 @@ impl Entropy for Randomness {
         let mut all = lock(&self.0);
         let Some(rest) = all.len().checked_sub(out.len()) else {
             // One in 2^32 random strings is not a valid P-256 or P-384 scalar; it is drawn again.
-            return Err(EntropyError("what was drawn is used up".into()));
+            return Err(EntropyError("the drawn randomness is used up".into()));
         };
         out.copy_from_slice(&all[rest..]);
         all[rest..].zeroize();

@@ -100,7 +100,7 @@ impl BioCalls {
     /// # Safety
     /// `bio` is null or the core's, for the length of the call.
     pub unsafe fn write_all(&self, bio: *mut CoreBio, bytes: &[u8]) -> Result<(), Failure> {
-        const REFUSED: Failure = Failure::Misuse("the output does not take what was encoded");
+        const REFUSED: Failure = Failure::Misuse("the output rejected the encoded data");
         let write = self.write.filter(|_| !bio.is_null()).ok_or(REFUSED)?;
         let mut rest = bytes;
         while !rest.is_empty() {

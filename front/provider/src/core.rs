@@ -246,7 +246,7 @@ fn version_of(version: &CStr) -> (u32, u32) {
 fn tell_once(failure: &Failure) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     if !TOLD.swap(true, Ordering::Relaxed) {
-        let text = "OpenSSL may go on with another provider (told once)";
+        let text = "OpenSSL may use another provider instead (reported once)";
         print_line(&format!("gabion: {failure}; {text}\n"));
     }
 }

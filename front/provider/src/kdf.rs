@@ -361,10 +361,10 @@ unsafe extern "C" fn derive(
         // SAFETY: the core passes a list with an end, or null.
         context.set(unsafe { ParamsIn::new(params) })?;
         if out.is_null() {
-            return Err(Failure::Misuse("there is no room for what is derived"));
+            return Err(Failure::Misuse("there is no buffer for the derived key"));
         }
         if isize::try_from(len).is_err() {
-            return Err(Failure::Misuse("no buffer is as long as what is to be derived"));
+            return Err(Failure::Misuse("the requested length exceeds any buffer"));
         }
         // SAFETY: the caller vouches for `len` bytes of room, which no other code uses meanwhile.
         context.derive(unsafe { std::slice::from_raw_parts_mut(out, len) })?;

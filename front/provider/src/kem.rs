@@ -233,7 +233,7 @@ unsafe extern "C" fn encapsulate(
         };
         if secret.is_null() {
             return Err(Failure::NoRoom(
-                "the shared secret has no buffer; expected one beside the ciphertext's",
+                "the shared secret has no buffer; expected one in addition to the ciphertext's",
             ));
         }
         if ciphertext_len.is_null() || secret_len.is_null() {

@@ -233,7 +233,7 @@ impl Entropy for EntropyBuffer {
         let (from, to) = (self.used.get(), self.used.get() + out.len());
         let bytes = self.bytes.get(from..to);
         // One in 2^32 random strings is not a valid P-256 or P-384 scalar; it is drawn again.
-        let bytes = bytes.ok_or_else(|| EntropyError("what was drawn is used up".into()))?;
+        let bytes = bytes.ok_or_else(|| EntropyError("the drawn randomness is used up".into()))?;
         out.copy_from_slice(bytes);
         self.used.set(to);
         Ok(())

@@ -96,7 +96,8 @@ impl HssSecret {
     /// [`Error::Input`] if it is of another length, or names no sets or those of several hash
     /// functions.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
-        let refused = || private_key(Algorithm::Hss, "it is no list of sets, a seed and I");
+        let refused =
+            || private_key(Algorithm::Hss, "it is not a list of parameter sets, a seed and I");
         let (count, rest) = bytes.split_first_chunk().ok_or_else(refused)?;
         let count = u32::from_be_bytes(*count) as usize;
         let len = count.checked_mul(8).filter(|_| count <= lms::LEVELS_MAX).ok_or_else(refused)?;
@@ -163,8 +164,9 @@ pub fn generate_sectors<'e>(
 ) -> Result<Option<Vec<(HssSecret, StatefulKey<'e>)>>, Error> {
     let secrets: Vec<&HssSecret> = secrets.iter().map(Borrow::borrow).collect();
     let first = secrets.first().filter(|_| secrets.len() == rows.len());
-    let first =
-        first.ok_or_else(|| private_key(Algorithm::Hss, "there is not one row a sector"))?;
+    let first = first.ok_or_else(|| {
+        private_key(Algorithm::Hss, "the number of rows differs from the number of sectors")
+    })?;
     let (mut whole, mut roots) = (Vec::new(), Vec::new());
     for (number, (secret, row)) in secrets.iter().copied().zip(rows).enumerate() {
         let mut watch = |progress: Progress<'_>| watch(number, progress);

@@ -44,7 +44,7 @@ impl XmssSecret {
     /// [`Error::Input`] if they are not as long, or for a set that only verifies.
     pub fn new(set: &'static Set, seeds: &[u8]) -> Result<Self, Error> {
         if !set.can_sign() {
-            let reason = "its set is not one of SP 800-208, and only verifies";
+            let reason = "its parameter set is not in SP 800-208 and supports only verification";
             return Err(private_key(set.scheme.into(), reason));
         }
         check_length("the seeds of XMSS", 3 * set.n, seeds)?;
@@ -71,7 +71,8 @@ impl XmssSecret {
     /// [`Error::Input`] if it is of another length, or the scheme has no set of this number that
     /// signs.
     pub fn decode(scheme: Scheme, bytes: &[u8]) -> Result<Self, Error> {
-        let refused = || private_key(scheme.into(), "it is no number of a set with three seeds");
+        let refused =
+            || private_key(scheme.into(), "it is not a set number followed by three seeds");
         let (number, seeds) = bytes.split_first_chunk().ok_or_else(refused)?;
         let set = Set::from_number(scheme, u32::from_be_bytes(*number)).ok_or_else(refused)?;
         if seeds.len() != 3 * set.n {

@@ -205,8 +205,10 @@ fn keys_that_are_wrong_are_refused_by_name() {
     // Scalars of zero and of all ones.
     for fill in [0, 0xff] {
         work.write("bad", wrapped("P-256", &[fill; 32]));
-        work.gabion(&["sign", "--force", "--key", "bad"]).fails(2).says("no scalar from 1");
+        work.gabion(&["sign", "--force", "--key", "bad"]).fails(2).says("not a scalar from 1");
     }
     work.write("bad", wrapped("P-256", &[1; 31]));
-    work.gabion(&["sign", "--force", "--key", "bad"]).fails(2).says("no ECPrivateKey of its curve");
+    work.gabion(&["sign", "--force", "--key", "bad"])
+        .fails(2)
+        .says("not an ECPrivateKey of its curve");
 }

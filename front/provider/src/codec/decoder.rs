@@ -313,7 +313,7 @@ impl DecodedKey {
                 DecodedKey::Public(bytes.into_owned())
             }
             _ => DecodedKey::Damaged(format!(
-                "holds parameters beside the {key_type} identifier; the standard has none there"
+                "holds parameters in the {key_type} identifier; the standard allows none"
             )),
         }
     }

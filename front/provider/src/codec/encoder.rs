@@ -267,7 +267,7 @@ impl Encoder {
             |part| Failure::MissingKey { algorithm: key.algorithm, part, operation: "encoding" };
         let material = key.material().ok_or(missing("public key"))?;
         if self.refused {
-            return Err(Failure::Misuse("the cipher that was asked for is not there"));
+            return Err(Failure::Misuse("the requested cipher is not available"));
         }
         match self.output {
             Output::Text | Output::Parameters => text(key, material, selection),
