@@ -22,7 +22,7 @@ pub const REQUEST_ID_MAX: usize = 128;
 pub enum LedgerError {
     /// The key is used up, or fewer indexes are left than requested.
     #[error(
-        "nothing was signed: {wanted} signatures were asked for and {left} are left; the key is used up when none is"
+        "nothing was signed: {wanted} signatures were requested and {left} are left; a key with none left is used up"
     )]
     Exhausted {
         /// The requested number of indexes.
@@ -32,7 +32,7 @@ pub enum LedgerError {
     },
     /// The reservation exceeds what the key can spare: a crash burns the reserved indexes.
     #[error(
-        "nothing was signed: {wanted} indexes were to be reserved at once, of {left} that are left, and a crash burns them all; \
+        "nothing was signed: reserving {wanted} of the {left} remaining indexes at once is too many, because a crash burns them; \
          expected at most {most}"
     )]
     Reserve {
@@ -75,7 +75,7 @@ pub enum LedgerError {
         String,
     ),
     /// A request id that is already recorded; the signer then retrieves its signature.
-    #[error("the request id `{0}` is recorded already")]
+    #[error("the request id `{0}` is already recorded")]
     RequestKnown(
         /// The id.
         String,
@@ -184,7 +184,7 @@ pub enum Error {
     #[error(transparent)]
     Ledger(#[from] LedgerError),
     /// Integrity: the job was not completed. This is a defect; please report it.
-    #[error("the job was lost, or its result was fetched before")]
+    #[error("the job was lost, or its result was already fetched")]
     Lost,
     /// Integrity: the halves of a key pair do not match.
     #[error("the {0} key pair failed its pairwise test")]
