@@ -134,7 +134,7 @@ impl Verdict {
                 Some("the key no longer signs here: it was retired")
             }
             Verdict::StateIsOld => Some(
-                "the state is older than the anchor: restored, or a copy that another went on from",
+                "the state is older than the anchor: it was restored, or another copy of the key went on",
             ),
             Verdict::NotRecovered => Some(
                 "the key was recovered since this anchor was raised, in another home or by a `recover` that was \
@@ -143,9 +143,9 @@ impl Verdict {
             Verdict::AnchorIsOld => Some(
                 "the anchor is older than the state: restored, or the key was used from another home since",
             ),
-            Verdict::Diverged => {
-                Some("the anchor saw another state: the key was copied, and both went on")
-            }
+            Verdict::Diverged => Some(
+                "the anchor saw another state: the key was copied, and both copies went on to sign",
+            ),
         }
     }
 }

@@ -88,7 +88,7 @@ impl KeyFile {
         let file = KeyFile::decode(&bytes).map_err(refused)?;
         match file.sets.is_whole() {
             true => Ok(file),
-            false => Err(refused("it is of a sector that is being made")),
+            false => Err(refused("it belongs to an unfinished sector")),
         }
     }
 
@@ -107,9 +107,9 @@ impl KeyFile {
         }
         let mut reader = Reader(said);
         if reader.array() != Some(MAGIC) {
-            return Err("it is of a version that is not known here");
+            return Err("its version is not supported");
         }
-        KeyFile::fields(&mut reader).ok_or("it is of a kind that is not known here")
+        KeyFile::fields(&mut reader).ok_or("its type is not supported")
     }
 
     fn fields(reader: &mut Reader<'_>) -> Option<Self> {
@@ -279,7 +279,7 @@ fn encrypt(
 fn decrypt(encrypted: &[u8], passphrase: &[u8]) -> Result<Zeroizing<Vec<u8>>, Error> {
     let refused = |reason: &str| Error::KeyFile(reason.to_owned());
     let info = EncryptedPrivateKeyInfoRef::from_der(encrypted)
-        .map_err(|_| refused("it is encrypted in a way that is not known here"))?;
+        .map_err(|_| refused("it is encrypted with an unsupported method"))?;
     let scheme = info.encryption_algorithm.pbes2();
     let rounds = scheme.and_then(|scheme| scheme.kdf.pbkdf2()).map(|kdf| kdf.iteration_count);
     if rounds.is_none_or(|rounds| rounds > ROUNDS_MAX) {

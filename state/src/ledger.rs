@@ -392,7 +392,7 @@ impl Ledger for FilesLedger {
 }
 
 /// The outcome for an error before an index was reserved.
-const UNUSED: &str = "nothing was signed and no index was used; run the command again once the file can be read and written";
+const UNUSED: &str = "nothing was signed and no index was used; fix the access to the file and run the command again";
 
 /// Adds the outcome for the indexes to the error of a file.
 pub(crate) fn with_outcome(error: LedgerError, outcome: &str) -> LedgerError {

@@ -201,7 +201,7 @@ impl FromStr for Sets {
             return match set.can_sign() {
                 true => Ok(Sets::Xmss(set)),
                 false => Err(format!(
-                    "`{text}` only verifies, since SP 800-208 has it not; expected one with SHA2 or SHAKE256, and 192 or 256"
+                    "`{text}` only verifies, because it is not in SP 800-208; expected one with SHA2 or SHAKE256, and 192 or 256"
                 )),
             };
         }

@@ -45,7 +45,7 @@ pub(crate) trait TreeSigner: IndexedSigner + Send {
     /// Returns whether a panic ended the key.
     fn is_over(&self) -> bool;
 
-    /// Returns the trees as they are saved beside the key file.
+    /// Returns the trees in the form saved next to the key file.
     fn trees(&self) -> Vec<u8>;
 }
 
