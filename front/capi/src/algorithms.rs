@@ -12,7 +12,7 @@ use crate::input::{self, OutputRegions, Region};
 /// `GABION_ABI` of gabion.h.
 const ABI: u32 = 1;
 
-/// The names as C strings. A name with a NUL would become empty; a test ensures that there is none.
+/// The names as C strings. A name with a NUL would become empty; a test ensures that no name has one.
 fn names() -> &'static [CString] {
     // Two racing threads may both build it: a forked child must not wait for a thread of its
     // parent.

@@ -45,7 +45,7 @@ impl Message {
     /// The message as the engine takes it.
     ///
     /// # Safety
-    /// Each pointer is NULL or has the length beside it; `prehash` is NULL or a text.
+    /// Each pointer is NULL or has the length that follows it; `prehash` is NULL or a text.
     unsafe fn get(&self) -> Result<gabion_engine::Message<'_>, Failure> {
         // SAFETY: the caller's condition, for both.
         let (message, context) = unsafe {

@@ -484,7 +484,7 @@ fn a_key_that_has_too_few_says_how_many_and_what_to_do() {
         work.write(name, name);
     }
     let sign = work.hbs(&["sign", "--key", "k", "a", "b", "c"]).fails(4);
-    let said = "nothing was signed: 3 signatures were asked for and 2 are left";
+    let said = "nothing was signed: 3 signatures were requested and 2 are left";
     assert!(sign.err.contains(said) && sign.err.contains("ask for fewer"), "{}", sign.err);
     assert!(!work.has("a.sig"));
     let recover = work.hbs(&["recover", "k", "--burn", "3"]).fails(4);

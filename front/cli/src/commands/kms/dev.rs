@@ -39,7 +39,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     let (address, token) = (server.address().to_owned(), server.token().to_owned());
     let ca_file = server.authorities().display().to_string();
     let mut told = Ok(());
-    // Nobody can use a server without its address, so a failed print ends it.
+    // A server whose address is unknown is useless, so a failed print ends it.
     server.serve(|| {
         told = tell(args.json, &address, &token, &ca_file);
         told.is_ok()
