@@ -93,7 +93,8 @@ pub enum Randomness<'a> {
 }
 
 impl Randomness<'_> {
-    /// `N` bytes a lane for an algorithm that has a deterministic variant: all zero for that.
+    /// Returns `N` bytes per lane for an algorithm with a deterministic variant, for which they are
+    /// zero.
     pub(crate) fn hedge<const N: usize>(self, lanes: usize) -> Result<Lanes<N>, Error> {
         match self {
             Randomness::Fresh(entropy) => Ok(draw::<N>(entropy, lanes)?),
@@ -105,7 +106,7 @@ impl Randomness<'_> {
         }
     }
 
-    /// `len` bytes a lane for an algorithm whose deterministic variant takes none.
+    /// Returns `len` bytes per lane for an algorithm whose deterministic variant uses none.
     pub(crate) fn optional(
         self,
         lanes: usize,
@@ -125,7 +126,7 @@ impl Randomness<'_> {
         }
     }
 
-    /// `N` bytes a lane for an algorithm that can't do without.
+    /// Returns `N` bytes per lane for an algorithm that requires randomness.
     pub(crate) fn fresh<const N: usize>(
         self,
         algorithm: Algorithm,

@@ -212,7 +212,7 @@ impl From<gabion_scheme::Error> for Error {
     }
 }
 
-/// The error of an algorithm that its family's code does not know.
+/// Returns the error for an algorithm that its family does not implement.
 pub(crate) fn unknown(algorithm: Algorithm) -> Error {
     Error::WrongAlgorithm {
         algorithm,
@@ -221,7 +221,7 @@ pub(crate) fn unknown(algorithm: Algorithm) -> Error {
     }
 }
 
-/// The error of an algorithm whose private key has no seed form.
+/// Returns the error for an algorithm whose private keys have no seed form.
 pub(crate) fn missing_seed(algorithm: Algorithm) -> Error {
     Error::WrongAlgorithm {
         algorithm,
@@ -230,8 +230,7 @@ pub(crate) fn missing_seed(algorithm: Algorithm) -> Error {
     }
 }
 
-/// The error of an algorithm of another kind than the operation is for, or of none that is in this
-/// build.
+/// Returns the error for an algorithm of the wrong kind, or one that this build omits.
 pub(crate) fn wrong_kind(
     algorithm: Algorithm,
     operation: &'static str,
@@ -245,17 +244,17 @@ pub(crate) fn check_built(algorithm: Algorithm) -> Result<(), Error> {
     if algorithm.info().family.is_built() { Ok(()) } else { Err(Error::NotBuilt(algorithm)) }
 }
 
-/// The error of a public key that a check refuses.
+/// Returns the error for a public key that fails a check.
 pub(crate) fn public_key(algorithm: Algorithm, reason: &'static str) -> Error {
     Error::Input(gabion_scheme::Error::PublicKey { algorithm: algorithm.name(), reason })
 }
 
-/// The error of a private key that a check refuses.
+/// Returns the error for a private key that fails a check.
 pub(crate) fn private_key(algorithm: Algorithm, reason: &'static str) -> Error {
     Error::Input(gabion_scheme::Error::PrivateKey { algorithm: algorithm.name(), reason })
 }
 
-/// The row of the algorithm that all keys of a batch have; none where there is no key.
+/// Returns the table row of the algorithm of all keys in a batch; `None` if there are no keys.
 pub(crate) fn check_batch(
     lanes: usize,
     mut algorithms: impl Iterator<Item = Algorithm>,
@@ -281,7 +280,7 @@ pub(crate) fn all_keys<K>(algorithm: Algorithm, n: usize, keys: Vec<K>) -> Resul
     }
 }
 
-/// The verdict of the one lane of an operation as a result.
+/// Converts the status of a single lane to a result.
 pub(crate) fn lane_result(algorithm: Algorithm, task: Task, status: Status) -> Result<(), Error> {
     if status.is_ok() { Ok(()) } else { Err(lane_error(algorithm, task, status)) }
 }
@@ -291,7 +290,7 @@ pub(crate) fn check_length(what: &'static str, expected: usize, bytes: &[u8]) ->
     Ok(gabion_scheme::Error::check_length(what, expected, bytes)?)
 }
 
-/// A byte string as an array of the length that the standard prescribes.
+/// Converts a byte string to an array of the length that the standard prescribes.
 pub(crate) fn exact<'a, const N: usize>(
     what: &'static str,
     bytes: &'a [u8],
@@ -313,7 +312,7 @@ pub(crate) fn same_key(algorithm: Algorithm, made: &[u8], given: &[u8]) -> Resul
     }))
 }
 
-/// The error of a lane that did not succeed.
+/// Returns the error for a failed lane.
 pub(crate) fn lane_error(algorithm: Algorithm, task: Task, status: Status) -> Error {
     let name = algorithm.name();
     match status {
@@ -333,7 +332,7 @@ pub(crate) fn lane_error(algorithm: Algorithm, task: Task, status: Status) -> Er
     }
 }
 
-/// Why a public key of a family is refused, as far as a lane's verdict says.
+/// Returns why a public key of a family is rejected, as far as the status of the lane tells.
 fn public_reason(family: Family) -> &'static str {
     match family {
         Family::MlKem => "a coefficient is out of range (FIPS 203, section 7.2)",

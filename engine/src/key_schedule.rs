@@ -115,8 +115,8 @@ impl Hash {
         Hash::Sm3,
     ];
 
-    /// The hash that goes by a name, in capitals or not: `SHA2-256`, `SHA256`, `SHA-256`, or the
-    /// object identifier. None where it is not one of these.
+    /// Returns the hash with a name, ignoring case (`SHA2-256`, `SHA256`, `SHA-256`), or an object
+    /// identifier. Returns `None` if it is not one of these.
     pub fn named(name: &str) -> Option<Hash> {
         let is_it = |hash: &Hash| hash.names().iter().any(|known| known.eq_ignore_ascii_case(name));
         Hash::ALL.into_iter().find(is_it)
@@ -139,7 +139,7 @@ impl Hash {
         }
     }
 
-    /// Bytes of its output.
+    /// Returns the output length in bytes.
     #[allow(clippy::len_without_is_empty)] // Of a hash function, not of a collection.
     pub fn len(self) -> usize {
         of_hash!(self, D => <D as Digest>::output_size())
@@ -156,7 +156,7 @@ pub struct Label<'a> {
     pub label: &'a [u8],
 }
 
-/// HKDF-Expand-Label(secret, label, context, length of `out`): fills `out`.
+/// Computes HKDF-Expand-Label(secret, label, context, length of `out`) into `out`.
 ///
 /// # Errors
 /// Label or context of more than 255 bytes, or more output than 255 times the hash's; `out` is then
@@ -197,9 +197,8 @@ pub fn expand_label(
     of_code!(hash, C => expand::<C>(secret, &room[..len], out))
 }
 
-/// The next secret of the key schedule: HKDF-Extract(Derive-Secret(previous, label, ""), input)
-/// into `out`. Without a previous secret the salt is zeros, and without an input that is, as many
-/// bytes as the hash has.
+/// Computes the next secret of the key schedule, HKDF-Extract(Derive-Secret(previous, label, ""),
+/// input), into `out`. A missing previous secret or input is replaced by zeros of the hash length.
 ///
 /// # Errors
 /// `out` is not as long as the hash, or as [`expand_label`]; `out` is then left as it was.
@@ -236,9 +235,8 @@ pub fn extract(
     Ok(())
 }
 
-/// The bytes of the private key that HPKE derives from keying material: LabeledExtract and
-/// LabeledExpand of DeriveKeyPair, DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1.3). They are
-/// not clamped.
+/// Derives the bytes of an HPKE private key from keying material: LabeledExtract and LabeledExpand
+/// of DeriveKeyPair, DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1.3). They are not clamped.
 pub(crate) fn dhkem_x25519(ikm: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
     /// "HPKE-v1", and the suite: "KEM" and the number of this DHKEM.
     const SUITE: &[u8] = b"HPKE-v1KEM\x00\x20";

@@ -44,14 +44,14 @@ fn check_lanes(lanes: usize, each: usize) -> Result<(), Error> {
     room::<u8>(bytes).map(drop)
 }
 
-/// An empty list with room for so many.
+/// Returns an empty list with capacity for `len` items.
 pub(crate) fn room<T>(len: usize) -> Result<Vec<T>, Error> {
     let mut list = Vec::new();
     list.try_reserve_exact(len).map_err(|_| Error::NoMemory("a batch"))?;
     Ok(list)
 }
 
-/// A list of equal items.
+/// Returns a list of equal items.
 pub fn filled<T: Clone>(len: usize, item: T) -> Result<Vec<T>, Error> {
     let mut list = room(len)?;
     list.resize(len, item);

@@ -89,8 +89,8 @@ impl Engine {
         ended
     }
 
-    /// The doors for many lanes of any algorithm, on up to `threads` threads, the calling one
-    /// included.
+    /// Returns the functions for many lanes of any algorithm, running on up to `threads` threads,
+    /// including the calling one.
     ///
     /// # Examples
     /// ```
@@ -284,7 +284,7 @@ impl Parallel<'_> {
         ended
     }
 
-    /// The shared secrets of many pairs of keys; see [`Engine::derive_many`].
+    /// Derives the shared secrets of many pairs of keys; see [`Engine::derive_many`].
     ///
     /// # Errors
     /// As there.

@@ -28,8 +28,8 @@ pub struct Pieces {
 }
 
 impl Pieces {
-    /// Of a message that is signed by its digest; none where the hash is not known here, and the
-    /// message has to be there whole.
+    /// Returns the pieces of a message that is signed by its digest; `None` if the hash is not
+    /// supported here, so that the complete message is needed.
     pub fn to_digest(hash: Prehash) -> Option<Pieces> {
         let state: Box<dyn Absorb> = match hash {
             Prehash::Sha2_224 => Box::new(Sha2(Sha224::default())),
@@ -49,8 +49,8 @@ impl Pieces {
         Some(Pieces { hash: state, len: hash.digest_len() })
     }
 
-    /// Of a message under an ML-DSA public key, to be signed or verified as
-    /// [`Message::Mu`](crate::Message::Mu); without a context string the pieces are those of the
+    /// Returns the pieces of a message under an ML-DSA public key, to be signed or verified as
+    /// [`Message::Mu`](crate::Message::Mu). Without a context string, the pieces are those of the
     /// formatted message M'.
     ///
     /// # Errors
@@ -75,7 +75,7 @@ impl Pieces {
         self.hash.absorb(piece);
     }
 
-    /// The digest or mu of all that came; more may follow.
+    /// Returns the digest or mu of the pieces so far; more may follow.
     pub fn so_far(&self) -> Vec<u8> {
         self.hash.digest(self.len)
     }

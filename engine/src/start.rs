@@ -12,7 +12,7 @@ use crate::route::{Clock, Engine};
 use crate::self_test::TESTS;
 
 impl Engine {
-    /// The engine of this process, set up from the environment at the first call.
+    /// Returns the engine of this process, configured from the environment at the first call.
     ///
     /// # Errors
     /// [`Error::NoSuchBackend`] if `GABION_BACKEND` names none of this machine's backends, and
@@ -51,8 +51,8 @@ impl Engine {
         Engine::with_backends(backends, config)
     }
 
-    /// An engine over given backends, best first. If one is named that is no processor (it has no
-    /// kernels), the processors follow it.
+    /// Returns an engine over these backends, best first. If the configuration names a device (a
+    /// backend without kernels), the processor's backends follow it.
     ///
     /// # Errors
     /// [`Error::NoSuchBackend`] if the configuration names none of them.
@@ -69,7 +69,7 @@ impl Engine {
     }
 }
 
-/// The backends of a name, with processors behind a device.
+/// Returns the backends with a name; those of the processor follow a device.
 fn named(backends: Vec<Box<dyn Backend>>, wanted: &str) -> Result<Vec<Box<dyn Backend>>, Error> {
     let available: Vec<_> = backends.iter().map(|backend| backend.name()).collect();
     let available = available.join(", ");

@@ -9,8 +9,8 @@ pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 
 use std::sync::PoisonError;
 
-/// Locks. A panic of an earlier holder is no reason to stop: every critical section here leaves its
-/// data whole before it calls anything that could panic.
+/// Locks a mutex, ignoring poisoning: every critical section leaves its data consistent before it
+/// calls anything that may panic.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -91,10 +91,10 @@ impl CacheValue for PublicKey {
     }
 }
 
-/// Bytes that an expanded public key of `len` encoded bytes takes in a cache: the encoding and its
-/// lattice; for what else derives from a key, a bound by its size, and the multiples of an Ed25519
-/// point, which are made when the key has been used some times and counted from the start: a key
-/// that grew within a full cache would break its bound.
+/// Returns the size of an expanded public key in a cache: the encoding, its lattice, an upper bound
+/// for other derived data, and the multiples of an Ed25519 point. The multiples are computed only
+/// after some uses but counted from the start, since a key that grew within a full cache would
+/// exceed its limit.
 fn expanded_len(algorithm: Algorithm, len: usize) -> usize {
     let derived = match lattice_len(algorithm) {
         // Hybrids and composites expand the lattice of a part, and have its encoding twice.
@@ -113,8 +113,8 @@ fn rows_len(algorithm: Algorithm) -> usize {
     if algorithm.info().family == Family::Ed25519 { ROWS_LEN } else { 0 }
 }
 
-/// Matrix and vector of ML-KEM (FIPS 203: 256 coefficients of 2 bytes) and ML-DSA (FIPS 204: of 4
-/// bytes); nothing for any other algorithm.
+/// Returns the size of matrix and vector of ML-KEM (FIPS 203: 256 coefficients of 2 bytes) and
+/// ML-DSA (FIPS 204: of 4 bytes); 0 for other algorithms.
 fn lattice_len(algorithm: Algorithm) -> usize {
     if let Some(p) = ml_kem::params(algorithm) {
         (p.k * p.k + p.k) * 512
@@ -125,21 +125,21 @@ fn lattice_len(algorithm: Algorithm) -> usize {
     }
 }
 
-/// The parts of a hybrid or composite that are algorithms by themselves.
+/// Returns the components of a hybrid or composite that are separate algorithms.
 fn parts_of(algorithm: Algorithm) -> impl Iterator<Item = Algorithm> {
     algorithm.info().part_algorithms()
 }
 
 impl KeyCache {
-    /// A cache that holds keys of `capacity` bytes, expanded, at most: an ML-KEM-768 key takes 7
-    /// KiB, an ML-DSA-65 key 39 KiB.
+    /// Returns a cache for expanded keys of at most `capacity` bytes in total: an ML-KEM-768 key
+    /// needs 7 KiB, an ML-DSA-65 key 39 KiB.
     pub fn new(capacity: usize) -> Self {
         let count = (capacity / SHARD_LEN_MIN).clamp(1, SHARDS_MAX);
         let shards = (0..count).map(|_| Shard::new(capacity / count)).collect();
         KeyCache { random: RandomState::new(), shards }
     }
 
-    /// The public key with these bytes, as [`PublicKey::import`] gives it.
+    /// Returns the public key with these bytes, like [`PublicKey::import`].
     ///
     /// # Errors
     /// As [`PublicKey::import`].
@@ -152,7 +152,7 @@ impl KeyCache {
         self.find(algorithm, bytes, || PublicKey::import(engine, algorithm, bytes))
     }
 
-    /// The KEM public key with these bytes, as [`Engine::kem_public`] gives it.
+    /// Returns the KEM public key with these bytes, like [`Engine::kem_public`].
     ///
     /// # Errors
     /// As [`Engine::kem_public`].
@@ -170,7 +170,7 @@ impl KeyCache {
         }
     }
 
-    /// The verification key with these bytes, as [`Engine::signature_public`] gives it.
+    /// Returns the verification key with these bytes, like [`Engine::signature_public`].
     ///
     /// # Errors
     /// As [`Engine::signature_public`].

@@ -12,9 +12,9 @@ use crate::sync::{Condvar, Mutex, lock, wait_until};
 
 /// A cached value, which knows the key bytes it was made from.
 pub(super) trait CacheValue: Clone {
-    /// Whether it was made from these bytes, all of them compared.
+    /// Returns whether the value was made from exactly these bytes.
     fn is_of(&self, algorithm: Algorithm, bytes: &[u8]) -> bool;
-    /// About how many bytes it takes.
+    /// Returns the approximate size in bytes.
     fn len(&self) -> usize;
 }
 
@@ -102,7 +102,7 @@ enum Lookup<V> {
 }
 
 impl<V: CacheValue> HashSlot<'_, V> {
-    /// The value of these bytes: found, or waited for, or made.
+    /// Returns the value for these bytes: cached, from another thread, or newly made.
     pub(super) fn find_or_make(
         &self,
         algorithm: Algorithm,

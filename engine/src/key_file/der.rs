@@ -46,7 +46,7 @@ impl EncodedKey {
         }
     }
 
-    /// The algorithm's identifier.
+    /// Returns the identifier of the algorithm.
     pub fn identifier(&self) -> &Identifier {
         match self {
             EncodedKey::Private(key) => &key.identifier,

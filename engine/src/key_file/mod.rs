@@ -48,7 +48,7 @@ pub use der::{
     encode_private, encode_public,
 };
 
-/// The key of an algorithm that a file's structure carries.
+/// Decodes the key of an algorithm from the content of a file.
 ///
 /// # Errors
 /// [`Error::KeyFile`] for a structure that is not the algorithm's; [`Error::Input`] for a key that
@@ -63,10 +63,10 @@ pub fn decode(engine: &Engine, algorithm: Algorithm, encoded: &EncodedKey) -> Re
     }
 }
 
-/// A public key as RFC 9802 has it, of what stood in the BIT STRING before: keys in an OCTET STRING
-/// (RFC 8708 for HSS, Botan and BouncyCastle for XMSS), and a lone tree's LMS key without the word
-/// that says so. Neither is written. Lengths tell the forms apart; an OCTET STRING begins with 4,
-/// and a number of XMSS with three zeros.
+/// Converts the content of the BIT STRING of older public keys to the form of RFC 9802: keys in an
+/// OCTET STRING (RFC 8708 for HSS, Botan and BouncyCastle for XMSS), and the LMS key of a single
+/// tree without the level count. These forms are only read. They differ in length; an OCTET STRING
+/// starts with 4, and an XMSS set number with three zeros.
 pub fn of_old_form(algorithm: Algorithm, bytes: &[u8]) -> Cow<'_, [u8]> {
     let family = algorithm.info().family;
     if !matches!(family, Family::Hss | Family::Xmss) {
@@ -115,8 +115,8 @@ pub fn of_identifier(identifier: &Identifier, kind: Kind) -> Result<Option<Algor
 }
 
 impl FileForm {
-    /// How key files of an algorithm look; none where no standard gives its keys an object
-    /// identifier, as with the hybrids of TLS.
+    /// Returns the format of an algorithm's key files; `None` if no standard gives its keys an
+    /// object identifier, as for the TLS hybrids.
     pub fn of(algorithm: Algorithm) -> Option<FileForm> {
         let info = algorithm.info();
         let octet_form = match info.family {

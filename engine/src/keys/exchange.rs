@@ -32,40 +32,42 @@ pub struct ExchangePublicKey {
 }
 
 impl ExchangePrivateKey {
-    /// The algorithm.
+    /// Returns the algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.0.public.algorithm
     }
 
-    /// The public key that belongs to it.
+    /// Returns the public key.
     pub fn public(&self) -> ExchangePublicKey {
         self.0.public.clone()
     }
 
-    /// The private scalar: little-endian for X25519, big-endian for the others. Secret.
+    /// Returns the private scalar, little-endian for X25519 and big-endian for the others. It is
+    /// secret.
     pub fn bytes(&self) -> &[u8] {
         &self.0.private
     }
 
-    /// The encoded public key that belongs to it.
+    /// Returns the encoded public key.
     pub fn public_bytes(&self) -> &[u8] {
         &self.0.public.bytes
     }
 }
 
 impl ExchangePublicKey {
-    /// The algorithm.
+    /// Returns the algorithm.
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
     }
 
-    /// The key as TLS has it: 32 bytes of X25519, the uncompressed point of the others.
+    /// Returns the key in the encoding of TLS: 32 bytes for X25519, the uncompressed point for the
+    /// others.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// The curve of a key exchange, once its self-test has passed.
+/// Returns the curve of a key exchange after running its self-test.
 fn curve_of(
     engine: &Engine,
     algorithm: Algorithm,
@@ -161,8 +163,8 @@ impl Engine {
         pair(algorithm, curve, Zeroizing::new(bytes.to_vec()))
     }
 
-    /// The key pair of X25519 that HPKE derives from keying material: DeriveKeyPair of
-    /// DHKEM(X25519, HKDF-SHA256) (RFC 9180, section 7.1.3), clamped.
+    /// Derives an HPKE key pair for X25519 from keying material: DeriveKeyPair of DHKEM(X25519,
+    /// HKDF-SHA256) (RFC 9180, section 7.1.3), clamped.
     ///
     /// # Errors
     /// Not X25519; keying material of less than 32 bytes.
@@ -213,8 +215,8 @@ impl Engine {
         Ok(ExchangePublicKey { algorithm, bytes: bytes.into() })
     }
 
-    /// The shared secret: X25519 (RFC 7748, section 6.1), or the x coordinate of ECDH (SP 800-56A,
-    /// section 5.7.1.2).
+    /// Derives the shared secret: X25519 (RFC 7748, section 6.1), or the x coordinate of ECDH (SP
+    /// 800-56A, section 5.7.1.2).
     ///
     /// # Examples
     /// ```
@@ -312,7 +314,7 @@ fn pair(
     paired(algorithm, private, public)
 }
 
-/// A private key with its public one, if it has one.
+/// Combines a private key with its public key, which is `None` for an invalid scalar.
 fn paired(
     algorithm: Algorithm,
     private: Zeroizing<Vec<u8>>,

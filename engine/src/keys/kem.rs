@@ -23,12 +23,12 @@ use crate::route::Engine;
 pub struct SharedSecret(Box<[u8]>);
 
 impl SharedSecret {
-    /// Room for a secret of an algorithm, all zero.
+    /// Returns a zeroed secret of the length of an algorithm.
     pub(crate) fn blank(algorithm: Algorithm) -> Self {
         SharedSecret(vec![0; algorithm.info().shared_secret].into())
     }
 
-    /// A secret of these bytes, which are as many as the algorithm's secrets have.
+    /// Returns a secret with these bytes, which must have the length of the algorithm's secrets.
     pub(crate) fn of(algorithm: Algorithm, bytes: &[u8]) -> Self {
         debug_assert_eq!(bytes.len(), algorithm.info().shared_secret, "{algorithm}");
         SharedSecret(bytes.into())
@@ -80,35 +80,35 @@ macro_rules! families {
         }
 
         impl KemPrivateKey {
-            /// The parameter set.
+            /// Returns the parameter set.
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
                     $(Private::$family(key) => DecapsPart::algorithm(key),)*
                 }
             }
 
-            /// The public key that belongs to it; shares this key's memory.
+            /// Returns the public key, which shares this key's memory.
             pub fn public(&self) -> KemPublicKey {
                 KemPublicKey(match &self.0 {
                     $(Private::$family(key) => Public::$family(key.public()),)*
                 })
             }
 
-            /// The encoded public key that belongs to it.
+            /// Returns the encoded public key.
             pub fn public_bytes(&self) -> &[u8] {
                 match &self.0 {
                     $(Private::$family(key) => key.public_bytes(),)*
                 }
             }
 
-            /// The private key as the standard encodes it. Secret.
+            /// Returns the private key in the standard encoding. It is secret.
             pub fn bytes(&self) -> &[u8] {
                 match &self.0 {
                     $(Private::$family(key) => DecapsPart::bytes(key),)*
                 }
             }
 
-            /// The seed, where it is known. Secret.
+            /// Returns the seed, if it is known. It is secret.
             pub fn seed(&self) -> Option<&[u8]> {
                 match &self.0 {
                     $(Private::$family(key) => key.seed(),)*
@@ -117,14 +117,14 @@ macro_rules! families {
         }
 
         impl KemPublicKey {
-            /// The parameter set.
+            /// Returns the parameter set.
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
                     $(Public::$family(key) => EncapsPart::algorithm(key),)*
                 }
             }
 
-            /// The encoded key.
+            /// Returns the encoded key.
             pub fn bytes(&self) -> &[u8] {
                 match &self.0 {
                     $(Public::$family(key) => EncapsPart::bytes(key),)*
@@ -294,7 +294,7 @@ pub struct KemPrivateKey(Private);
 pub struct KemPublicKey(Public);
 
 impl KemPrivateKey {
-    /// The key as a batch of ML-KEM takes it; none for another algorithm.
+    /// Returns the key in the form for ML-KEM batches; `None` for another algorithm.
     pub fn ml_kem(&self) -> Option<&DecapsKey> {
         match &self.0 {
             Private::MlKem(key) => Some(&key.0),
@@ -304,7 +304,7 @@ impl KemPrivateKey {
 }
 
 impl KemPublicKey {
-    /// The key as a batch of ML-KEM takes it; none for another algorithm.
+    /// Returns the key in the form for ML-KEM batches; `None` for another algorithm.
     pub fn ml_kem(&self) -> Option<&EncapsKey> {
         match &self.0 {
             Public::MlKem(key) => Some(key.expanded()),

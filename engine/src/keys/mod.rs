@@ -224,12 +224,12 @@ impl PrivateKey {
         }
     }
 
-    /// The parameter set.
+    /// Returns the parameter set.
     pub fn algorithm(&self) -> Algorithm {
         ask!(self, key => key.algorithm())
     }
 
-    /// The public key that belongs to it; shares this key's memory.
+    /// Returns the public key, which shares this key's memory.
     pub fn public(&self) -> PublicKey {
         match self {
             PrivateKey::Kem(key) => PublicKey::Kem(key.public()),
@@ -238,17 +238,18 @@ impl PrivateKey {
         }
     }
 
-    /// The encoded public key that belongs to it.
+    /// Returns the encoded public key.
     pub fn public_bytes(&self) -> &[u8] {
         ask!(self, key => key.public_bytes())
     }
 
-    /// The private key as the standard encodes it: its expanded form where it has several. Secret.
+    /// Returns the private key in the standard encoding; its expanded form if there are several. It
+    /// is secret.
     pub fn bytes(&self) -> &[u8] {
         ask!(self, key => key.bytes())
     }
 
-    /// The seed, where it is known. Secret.
+    /// Returns the seed, if it is known. It is secret.
     pub fn seed(&self) -> Option<&[u8]> {
         match self {
             PrivateKey::Kem(key) => key.seed(),
@@ -257,7 +258,7 @@ impl PrivateKey {
         }
     }
 
-    /// The forms that it is written in, as [`Self::import`] takes them again. Secret.
+    /// Returns the forms of the key, as [`Self::import`] accepts them. They are secret.
     pub fn forms(&self) -> Forms<'_> {
         // The private key of Ed25519 is its seed, and has no other form (RFC 8410, section 7).
         let is_seed = self.algorithm().info().family == Family::Ed25519;
@@ -293,8 +294,9 @@ impl PrivateKey {
     }
 }
 
-/// Whether a public key is `own`, the encoding that the engine writes. A point on a curve may also
-/// be compressed or hybrid (SEC 1, section 2.3.3; X9.62), as OpenSSL writes it for `-conv_form`.
+/// Returns whether a public key equals `own`, the encoding that the engine writes. A point on a
+/// curve may also be compressed or hybrid (SEC 1, section 2.3.3; X9.62), as OpenSSL writes it for
+/// `-conv_form`.
 fn is_same_public(algorithm: Algorithm, public: &[u8], own: &[u8]) -> bool {
     let is_point = algorithm.info().parameters_oid.is_some();
     let (Some((form, coordinates)), Some((_, own_coordinates)), Some(last)) =
@@ -345,12 +347,12 @@ impl PublicKey {
         })
     }
 
-    /// The parameter set.
+    /// Returns the parameter set.
     pub fn algorithm(&self) -> Algorithm {
         ask!(self, key => key.algorithm())
     }
 
-    /// The encoded key.
+    /// Returns the encoded key.
     pub fn bytes(&self) -> &[u8] {
         ask!(self, key => key.bytes())
     }
@@ -371,7 +373,7 @@ impl Key {
         }
     }
 
-    /// The parameter set.
+    /// Returns the parameter set.
     pub fn algorithm(&self) -> Algorithm {
         match self {
             Key::Private(key) => key.algorithm(),
@@ -379,7 +381,7 @@ impl Key {
         }
     }
 
-    /// The public half; shares this key's memory.
+    /// Returns the public key, which shares this key's memory.
     pub fn public(&self) -> PublicKey {
         match self {
             Key::Private(key) => key.public(),
@@ -387,7 +389,7 @@ impl Key {
         }
     }
 
-    /// The encoded public key.
+    /// Returns the encoded public key.
     pub fn public_bytes(&self) -> &[u8] {
         match self {
             Key::Private(key) => key.public_bytes(),
@@ -395,7 +397,7 @@ impl Key {
         }
     }
 
-    /// The private half, where this is one.
+    /// Returns the private key, if this is one.
     pub fn private(&self) -> Option<&PrivateKey> {
         match self {
             Key::Private(key) => Some(key),

@@ -35,35 +35,35 @@ macro_rules! families {
         }
 
         impl SigningKey {
-            /// The parameter set.
+            /// Returns the parameter set.
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
                     $(FamilySigningKey::$family(key) => SigningPart::algorithm(key),)*
                 }
             }
 
-            /// The public key that belongs to it; shares this key's memory.
+            /// Returns the public key, which shares this key's memory.
             pub fn public(&self) -> VerifyKey {
                 VerifyKey(match &self.0 {
                     $(FamilySigningKey::$family(key) => FamilyVerifyKey::$family(key.public()),)*
                 })
             }
 
-            /// The encoded public key that belongs to it.
+            /// Returns the encoded public key.
             pub fn public_bytes(&self) -> &[u8] {
                 match &self.0 {
                     $(FamilySigningKey::$family(key) => key.public_bytes(),)*
                 }
             }
 
-            /// The private key as the standard encodes it. Secret.
+            /// Returns the private key in the standard encoding. It is secret.
             pub fn bytes(&self) -> &[u8] {
                 match &self.0 {
                     $(FamilySigningKey::$family(key) => SigningPart::bytes(key),)*
                 }
             }
 
-            /// Bytes of the longest signature that it makes.
+            /// Returns the maximum length of its signatures in bytes.
             pub fn signature_len_max(&self) -> usize {
                 match &self.0 {
                     $(FamilySigningKey::$family(key) => SigningPart::signature_len_max(key),)*
@@ -76,7 +76,7 @@ macro_rules! families {
                 }
             }
 
-            /// The seed, where it is known. Secret.
+            /// Returns the seed, if it is known. It is secret.
             pub fn seed(&self) -> Option<&[u8]> {
                 match &self.0 {
                     $(FamilySigningKey::$family(key) => key.seed(),)*
@@ -85,8 +85,8 @@ macro_rules! families {
         }
 
         impl VerifyKey {
-            /// Bytes of the longest signature that it may verify: what the table says, or the key,
-            /// where keys differ ([`Size::OfKey`]).
+            /// Returns the maximum length in bytes of signatures that it can verify, which depends
+            /// on the table or, for [`Size::OfKey`], on the key.
             pub fn signature_len_max(&self) -> usize {
                 match &self.0 {
                     $(FamilyVerifyKey::$family(key) => VerifyPart::signature_len_max(key),)*
@@ -106,8 +106,9 @@ macro_rules! families {
                 }
             }
 
-            /// The hash of which a digest stands for the message itself ([`Message::Prehash`] is
-            /// the same as [`Message::Pure`]): that of ECDSA's curve, and that of a composite.
+            /// Returns the hash whose digest is equivalent to the message, so that
+            /// [`Message::Prehash`] equals [`Message::Pure`]: that of ECDSA's curve or of a
+            /// composite.
             pub fn own_hash(&self) -> Option<Prehash> {
                 match &self.0 {
                     $(FamilyVerifyKey::$family(key) => VerifyPart::own_hash(key),)*
@@ -115,7 +116,7 @@ macro_rules! families {
                 }
             }
 
-            /// The parameter set.
+            /// Returns the parameter set.
             pub fn algorithm(&self) -> Algorithm {
                 match &self.0 {
                     $(FamilyVerifyKey::$family(key) => VerifyPart::algorithm(key),)*
@@ -123,7 +124,7 @@ macro_rules! families {
                 }
             }
 
-            /// The encoded key.
+            /// Returns the encoded key.
             pub fn bytes(&self) -> &[u8] {
                 match &self.0 {
                     $(FamilyVerifyKey::$family(key) => VerifyPart::bytes(key),)*
@@ -321,7 +322,7 @@ pub struct SigningKey(FamilySigningKey);
 pub struct VerifyKey(FamilyVerifyKey);
 
 impl SigningKey {
-    /// The key as a batch of ML-DSA takes it; none for another algorithm.
+    /// Returns the key in the form for ML-DSA batches; `None` for another algorithm.
     pub fn ml_dsa(&self) -> Option<&ml_dsa::SigningKey> {
         match &self.0 {
             FamilySigningKey::MlDsa(key) => Some(&key.0),
@@ -331,14 +332,14 @@ impl SigningKey {
 }
 
 impl VerifyKey {
-    /// Bytes that each signature has in a batch of these keys, which are of one algorithm: those of
-    /// the longest that one of them may verify.
+    /// Returns the slot size in bytes of each signature in a batch with these keys of one
+    /// algorithm: the maximum length that one of them may verify.
     pub fn room(keys: &[&VerifyKey]) -> usize {
         let info = keys.first().map(|key| key.algorithm().info());
         info.map_or(0, |info| longest(info, keys.iter().map(|key| key.signature_len_max())))
     }
 
-    /// The key as a batch of ML-DSA takes it; none for another algorithm.
+    /// Returns the key in the form for ML-DSA batches; `None` for another algorithm.
     pub fn ml_dsa(&self) -> Option<&ml_dsa::VerifyKey> {
         match &self.0 {
             FamilyVerifyKey::MlDsa(key) => Some(key.expanded()),
@@ -490,7 +491,7 @@ impl Engine {
         Ok(keys.into_iter().map(|key| key.map(VerifyKey)).collect())
     }
 
-    /// Signs, with fresh randomness where the algorithm takes any.
+    /// Signs a message, with fresh randomness if the algorithm uses any.
     ///
     /// # Examples
     /// ```
@@ -579,7 +580,7 @@ impl Engine {
         Ok(signature)
     }
 
-    /// Verifies.
+    /// Verifies a signature.
     ///
     /// # Examples
     /// ```
@@ -759,8 +760,8 @@ impl Engine {
     }
 }
 
-/// The longest signature of keys of one algorithm: `rooms` are theirs, which are asked only where
-/// the table leaves it to the key.
+/// Returns the maximum signature length of keys of one algorithm. `rooms` are those of the keys,
+/// used only if the table leaves the length to the key.
 fn longest(info: &AlgorithmInfo, rooms: impl Iterator<Item = usize>) -> usize {
     match info.output {
         Size::Fixed(len) | Size::UpTo(len) => len,

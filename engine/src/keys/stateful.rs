@@ -75,8 +75,8 @@ pub trait Ledger: Send + Sync {
 /// The part of a ledger that a reservation needs later. It is a separate trait so that a ledger
 /// decides what a reservation keeps alive.
 pub trait Holder: Send {
-    /// Whether indexes may still be taken. It is asked each time, and has to notice at least that
-    /// the process was forked: parent and child have the same reservation in memory.
+    /// Checks that indexes may still be taken. It is called each time and must detect at least a
+    /// fork, because parent and child have the same reservation in memory.
     ///
     /// # Errors
     /// [`LedgerError::Unsafe`] with the reason.
@@ -96,7 +96,7 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    /// For implementations of [`Ledger`]: hands out `indexes`, which are durable.
+    /// Creates a reservation of durably reserved `indexes`. For implementations of [`Ledger`].
     pub fn new(indexes: Range<u64>, holder: Box<dyn Holder>) -> Self {
         Reservation { next: indexes.start, end: indexes.end, holder }
     }
@@ -116,7 +116,7 @@ impl Reservation {
         Ok(Indexes { first, count, process: forks::token() })
     }
 
-    /// How many have not been taken.
+    /// Returns the number of indexes that have not been taken.
     pub fn left(&self) -> u64 {
         self.end - self.next
     }
@@ -141,12 +141,12 @@ pub struct Indexes {
 }
 
 impl Indexes {
-    /// The first one.
+    /// Returns the first index.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// How many.
+    /// Returns the number of indexes.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -169,8 +169,8 @@ const FORKED: &str =
 
 /// A private key that signs with indexes that are handed to it.
 pub trait IndexedSigner {
-    /// Whether it could sign now. It is asked before an index is reserved, so that none is lost to
-    /// what can be known before.
+    /// Checks that it can sign now. It is called before an index is reserved, so that no index is
+    /// lost to a foreseeable failure.
     ///
     /// # Errors
     /// Why not; as [`IndexedSigner::sign_indexed`].
@@ -304,7 +304,7 @@ pub fn check_request_id(id: &str) -> Result<(), LedgerError> {
     if is_one { Ok(()) } else { Err(LedgerError::RequestId) }
 }
 
-/// SHA-256 of a message, by which a request id is bound to it.
+/// Returns the SHA-256 digest of a message, which binds a request id to the message.
 pub fn digest_of(message: &[u8]) -> [u8; 32] {
     let mut digest = [0; 32];
     digest.copy_from_slice(&Prehash::Sha2_256.digest(message));

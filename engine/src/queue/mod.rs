@@ -76,18 +76,18 @@ pub struct Limits {
     pub lanes_max: NonZero<usize>,
     /// Maximum number of concurrent batches. While fewer run, a job runs immediately.
     pub leaders_max: NonZero<usize>,
-    /// Bytes of a message that may wait, since it is copied. A job with a longer one runs at once,
-    /// whatever else runs; one that has a ticket goes to a worker, and shares no batch.
+    /// Maximum length in bytes of a waiting message, which is copied. A job with a longer message runs
+    /// immediately or, with a ticket, individually on a worker.
     pub message_max: usize,
-    /// Bytes of such longer messages that tickets hold together, of all algorithms. One more is
-    /// told [`Error::Busy`]; where none is held, one of any length is taken.
+    /// Maximum total length in bytes of the longer messages of tickets, over all algorithms. Further
+    /// ones are rejected with [`Error::Busy`], but a single message may have any length.
     pub long_max: usize,
 }
 
 impl Default for Limits {
-    /// 1024 jobs, batches of 64, as many at a time as the machine has cores, messages of 16 KiB:
-    /// what waits takes 16 MiB of messages at most, for each algorithm and operation. 64 MiB of
-    /// longer ones.
+    /// Returns the default limits: 1024 jobs, batches of 64, as many at a time as the machine has
+    /// cores, and messages of 16 KiB. Waiting messages take at most 16 MiB for each algorithm and
+    /// operation, and longer messages 64 MiB.
     fn default() -> Self {
         const LANES_MAX: NonZero<usize> = NonZero::new(64).unwrap();
         let leaders_max = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
@@ -151,8 +151,8 @@ impl From<Refusal> for Error {
 }
 
 impl Queue {
-    /// A queue over an engine (`&'static Engine` or `Arc<Engine>`) and a source of randomness,
-    /// which is asked once for each batch. Starts no thread.
+    /// Returns a queue for an engine (`&'static Engine` or `Arc<Engine>`) and a source of
+    /// randomness, which is called once per batch. Starts no thread.
     pub fn new(
         engine: impl Deref<Target = Engine> + Send + Sync + 'static,
         entropy: impl Entropy + Send + Sync + 'static,
@@ -240,7 +240,7 @@ impl Queue {
         self.verify_long.iter().for_each(|gate| gate.close());
     }
 
-    /// How many jobs wait, over all algorithms and operations.
+    /// Returns the number of waiting jobs, over all algorithms and operations.
     pub fn waiting(&self) -> usize {
         let keys = waiting(&self.kem_generate) + waiting(&self.signature_generate);
         let kem = waiting(&self.encaps) + waiting(&self.decaps);
@@ -250,7 +250,7 @@ impl Queue {
         keys + kem + signatures + exchange + long
     }
 
-    /// [`Engine::kem_generate`].
+    /// Generates a key, like [`Engine::kem_generate`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
@@ -262,7 +262,7 @@ impl Queue {
         )?
     }
 
-    /// [`Engine::encaps`].
+    /// Encapsulates, like [`Engine::encaps`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
@@ -274,7 +274,7 @@ impl Queue {
         )?
     }
 
-    /// [`Engine::decaps`].
+    /// Decapsulates, like [`Engine::decaps`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
@@ -287,7 +287,7 @@ impl Queue {
         )?
     }
 
-    /// [`Engine::signature_generate`].
+    /// Generates a key, like [`Engine::signature_generate`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
@@ -299,7 +299,7 @@ impl Queue {
         )?
     }
 
-    /// [`Engine::sign`].
+    /// Signs, like [`Engine::sign`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
@@ -314,7 +314,7 @@ impl Queue {
         gate.call(alone, || Sign { key: key.clone(), message: OwnedMessage::of(&message) })?
     }
 
-    /// [`Engine::verify`].
+    /// Verifies, like [`Engine::verify`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
@@ -343,7 +343,7 @@ impl Queue {
         })?
     }
 
-    /// [`Engine::exchange_generate`].
+    /// Generates a key, like [`Engine::exchange_generate`].
     ///
     /// # Errors
     /// As there; [`Error::Busy`], [`Error::Closed`].
@@ -355,7 +355,7 @@ impl Queue {
         )?
     }
 
-    /// [`Engine::derive`].
+    /// Derives a secret, like [`Engine::derive`].
     ///
     /// # Examples
     /// ```
@@ -384,7 +384,7 @@ impl Queue {
         )?
     }
 
-    /// [`Queue::kem_generate`] on a worker.
+    /// Runs [`Queue::kem_generate`] on a worker.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
@@ -395,7 +395,7 @@ impl Queue {
         self.submit(&self.kem_generate[algorithm as usize], KemGenerate { algorithm })
     }
 
-    /// [`Queue::encaps`] on a worker.
+    /// Runs [`Queue::encaps`] on a worker.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
@@ -406,7 +406,7 @@ impl Queue {
         self.submit(&self.encaps[key.algorithm() as usize], Encaps { key: key.clone() })
     }
 
-    /// [`Queue::decaps`] on a worker.
+    /// Runs [`Queue::decaps`] on a worker.
     ///
     /// # Errors
     /// A ciphertext of the wrong length; [`Error::Busy`], [`Error::Closed`]; others come with the
@@ -421,7 +421,7 @@ impl Queue {
         self.submit(&self.decaps[key.algorithm() as usize], job)
     }
 
-    /// [`Queue::signature_generate`] on a worker.
+    /// Runs [`Queue::signature_generate`] on a worker.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
@@ -432,8 +432,8 @@ impl Queue {
         self.submit(&self.signature_generate[algorithm as usize], SignatureGenerate { algorithm })
     }
 
-    /// [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed by itself,
-    /// and counts towards [`Limits::long_max`].
+    /// Runs [`Queue::sign`] on a worker. A message above [`Limits::message_max`] is signed
+    /// individually and counts towards [`Limits::long_max`].
     ///
     /// # Examples
     /// ```
@@ -480,8 +480,8 @@ impl Queue {
         self.submit(gate, Sign { key: key.clone(), message })
     }
 
-    /// [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified by
-    /// itself, and counts towards [`Limits::long_max`].
+    /// Runs [`Queue::verify`] on a worker. A message above [`Limits::message_max`] is verified
+    /// individually and counts towards [`Limits::long_max`].
     ///
     /// # Errors
     /// A message of the wrong form, a signature longer than any; [`Error::Busy`],
@@ -511,7 +511,7 @@ impl Queue {
         self.submit(gate, job)
     }
 
-    /// [`Queue::exchange_generate`] on a worker.
+    /// Runs [`Queue::exchange_generate`] on a worker.
     ///
     /// # Errors
     /// [`Error::Busy`], [`Error::Closed`]; those of the operation come with the ticket.
@@ -522,7 +522,7 @@ impl Queue {
         self.submit(&self.exchange_generate[algorithm as usize], ExchangeGenerate { algorithm })
     }
 
-    /// [`Queue::derive`] on a worker.
+    /// Runs [`Queue::derive`] on a worker.
     ///
     /// # Errors
     /// Keys of two algorithms; [`Error::Busy`], [`Error::Closed`]; others come with the ticket.

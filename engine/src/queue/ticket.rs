@@ -131,19 +131,20 @@ impl<T> Ticket<T> {
         Ticket(result_slot)
     }
 
-    /// A ticket whose result is there.
+    /// Returns a ticket with a result.
     pub(super) fn ready(result: Result<T, Error>) -> Self {
         let result_slot = SharedResult::new();
         result_slot.complete(result);
         Ticket(Arc::new(result_slot))
     }
 
-    /// Whether the result is there.
+    /// Returns whether the result is available.
     pub fn is_ready(&self) -> bool {
         matches!(&*lock(&self.0.state), ResultState::Done(_))
     }
 
-    /// The result, if it is there. Never blocks; `None` also after the result was fetched.
+    /// Fetches the result, if it is available. Never blocks; returns `None` also after the result
+    /// was fetched.
     ///
     /// # Errors
     /// Those of the operation; [`Error::Lost`] if the job was lost.

@@ -64,8 +64,8 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Over given backends, best first, each with its self-tests. Of more than 64 the first 64 are
-    /// asked.
+    /// Returns an engine over these backends, best first, each with its self-tests. Only the first
+    /// 64 are used.
     pub(crate) fn over(
         backends: Vec<Box<dyn Backend>>,
         tests: SelfTests,
@@ -79,7 +79,7 @@ impl Engine {
         Engine { slots, all, asks_costs: know_costs > 1, verify_after_sign }
     }
 
-    /// The backend that runs this algorithm.
+    /// Returns the backend that runs this algorithm.
     ///
     /// # Errors
     /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test;
@@ -100,8 +100,8 @@ impl Engine {
         Err(error)
     }
 
-    /// The kernels of the best healthy backend that has some: for keys whose work is cut otherwise
-    /// than a batch is.
+    /// Returns the kernels of the best healthy backend that has kernels, for keys whose work is not
+    /// divided like a batch.
     ///
     /// # Errors
     /// As [`Self::backend_for`].
@@ -121,8 +121,8 @@ impl Engine {
         Err(error)
     }
 
-    /// The backend that is first to run this algorithm, without running its self-test, which
-    /// [`Self::backend_for`] does: the best one that has failed none so far.
+    /// Returns the first candidate for this algorithm, the best backend that has not failed its
+    /// self-test so far. Unlike [`Self::backend_for`], does not run the self-test.
     ///
     /// # Errors
     /// [`Error::NoBackend`] if every backend has failed the algorithm's self-test.
@@ -132,8 +132,8 @@ impl Engine {
         slot.map(|slot| &*slot.backend).ok_or(Error::NoBackend(algorithm))
     }
 
-    /// Whether concurrent operations of an algorithm gain more by running as one batch than it
-    /// costs to hand them to another thread and back. For callers that may wait for others, such as
+    /// Returns whether running concurrent operations of an algorithm as one batch saves more than
+    /// handing them to another thread costs. For callers that can wait for others, such as
     /// asynchronous jobs.
     pub fn batching_pays(&self, algorithm: Algorithm) -> bool {
         matches!(algorithm.info().family, Family::Hybrid | Family::MlDsa | Family::SlhDsa)
@@ -287,7 +287,7 @@ impl Engine {
     }
 }
 
-/// Whether a backend may run a batch; tests it before its first use.
+/// Returns whether a backend may run a batch; tests it before its first use.
 fn fit(slot: &Slot, batch: &Batch<'_>) -> Result<Fit, Error> {
     if is_tested_by_who_uses_it(batch) {
         return Ok(if slot.is_quarantined() { Fit::Unavailable } else { Fit::Yes });

@@ -32,7 +32,7 @@ pub struct HssSecret {
 }
 
 impl HssSecret {
-    /// A new one.
+    /// Draws a new secret.
     ///
     /// # Errors
     /// [`Error::Entropy`].
@@ -43,7 +43,7 @@ impl HssSecret {
         Ok(HssSecret { levels, id, seed })
     }
 
-    /// One that was drawn elsewhere.
+    /// Returns a secret that was drawn elsewhere.
     ///
     /// # Errors
     /// [`Error::Input`] if the seed is not as long as a hash value.
@@ -63,12 +63,12 @@ impl HssSecret {
         }
     }
 
-    /// The identifier I of its top tree, which is public.
+    /// Returns the identifier I of its top tree, which is public.
     pub fn id(&self) -> &[u8; 16] {
         &self.id
     }
 
-    /// The sets.
+    /// Returns the sets.
     pub fn levels(&self) -> &Levels {
         &self.levels
     }
@@ -114,9 +114,9 @@ impl HssSecret {
     }
 }
 
-/// New secrets of all of `count` sectors of a tree. Each has a seed of its own: who has one sector
-/// signs with its indexes, and with no others. The identifier I is one, that of `known` where there
-/// are any: those of the sectors that were drawn before, each in the place of its number.
+/// Draws the secrets of all `count` sectors of a tree. Each sector has a separate seed, so a
+/// sector's secret signs only with the indexes of that sector. All sectors have the same identifier
+/// I. `known` contains previously drawn sectors, each at the position of its number.
 ///
 /// # Errors
 /// [`Error::Input`] if these sets have no such sectors, or the known ones are not sectors of one

@@ -67,7 +67,7 @@ pub trait Secret {
     /// Working memory.
     type Scratch: Default;
 
-    /// The row of the table.
+    /// Returns the algorithm.
     fn algorithm(&self) -> Algorithm;
 
     /// Begins to make its trees.
@@ -76,10 +76,10 @@ pub trait Secret {
     /// As the scheme's `Generation::new`.
     fn begin(&self) -> Result<Self::Generation, gabion_scheme::Error>;
 
-    /// How many signatures a key makes.
+    /// Returns the number of signatures of a key.
     fn signatures(key: &Self::Key) -> u64;
 
-    /// Bytes of a signature.
+    /// Returns the signature length in bytes.
     fn signature_len(key: &Self::Key) -> usize;
 
     /// See `Generation::resume`.
@@ -122,7 +122,7 @@ pub trait Secret {
     /// Those of `Generation::finish`.
     fn finish(generation: Self::Generation) -> Result<Self::Key, gabion_scheme::Error>;
 
-    /// The public key of a key.
+    /// Returns the public key.
     fn public(key: &Self::Key) -> &Self::Public;
 
     /// Its encoding.
@@ -368,17 +368,17 @@ impl<'e, S: Secret> StatefulKey<'e, S> {
         Ok(key)
     }
 
-    /// The sets, and the public key.
+    /// Returns the sets and the public key.
     pub fn verify_key(&self) -> &S::Public {
         &self.public
     }
 
-    /// How many signatures the key makes in all.
+    /// Returns the total number of signatures of the key.
     pub fn signatures(&self) -> u64 {
         self.key.as_ref().map_or(0, S::signatures)
     }
 
-    /// Bytes of a signature.
+    /// Returns the signature length in bytes.
     pub fn signature_len(&self) -> usize {
         self.key.as_ref().map_or(0, S::signature_len)
     }

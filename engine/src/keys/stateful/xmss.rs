@@ -26,7 +26,7 @@ pub struct XmssSecret {
 }
 
 impl XmssSecret {
-    /// A new one of a set of SP 800-208.
+    /// Draws a new secret for a set of SP 800-208.
     ///
     /// # Errors
     /// [`Error::Entropy`]; [`Error::Input`] for a set that only verifies ([`Set::can_sign`]).
@@ -38,7 +38,7 @@ impl XmssSecret {
         Self::new(set, &seeds)
     }
 
-    /// One that was drawn elsewhere: S_XMSS || SK_PRF || SEED, n bytes each.
+    /// Returns a secret that was drawn elsewhere: S_XMSS || SK_PRF || SEED, n bytes each.
     ///
     /// # Errors
     /// [`Error::Input`] if they are not as long, or for a set that only verifies.
@@ -51,13 +51,13 @@ impl XmssSecret {
         Ok(XmssSecret { set, seeds: Zeroizing::new(seeds.to_vec()) })
     }
 
-    /// The set.
+    /// Returns the set.
     pub fn set(&self) -> &'static Set {
         self.set
     }
 
-    /// The number of the set || S_XMSS || SK_PRF || SEED. The scheme, in which the number is to be
-    /// read, is the container's to say. Secret.
+    /// Encodes the secret as the number of the set || S_XMSS || SK_PRF || SEED. The container must
+    /// record the scheme, which the number depends on. The result is secret.
     pub fn encode(&self) -> Zeroizing<Vec<u8>> {
         let mut bytes = Zeroizing::new(Vec::with_capacity(4 + self.seeds.len()));
         bytes.extend_from_slice(&self.set.number.to_be_bytes());
