@@ -29,7 +29,7 @@ pub struct Message {
 }
 
 impl Message {
-    /// Where its bytes lie.
+    /// Returns the memory regions of the message.
     ///
     /// # Safety
     /// `prehash` is NULL or a text.
@@ -42,7 +42,7 @@ impl Message {
         ]
     }
 
-    /// The message as the engine takes it.
+    /// Converts the message for the engine.
     ///
     /// # Safety
     /// Each pointer is NULL or has the length that follows it; `prehash` is NULL or a text.
@@ -77,7 +77,7 @@ impl Message {
     }
 }
 
-/// Signs.
+/// Signs a message.
 ///
 /// # Safety
 /// `key` is NULL or a handle, `message` NULL or a message; `signature_len` is NULL or a place, and
@@ -165,7 +165,7 @@ unsafe fn sign(
     Ok(())
 }
 
-/// Verifies.
+/// Verifies a signature.
 ///
 /// # Safety
 /// `key` is NULL or a handle, `message` NULL or a message; `signature` has `signature_len` bytes.
@@ -189,8 +189,8 @@ pub unsafe extern "C" fn gabion_verify(
     })
 }
 
-/// The messages of a batch. A context or a digest of the wrong length fails its own lane, which the
-/// engine sees to; a NULL or an unknown hash is misuse and fails the call.
+/// Returns the messages of a batch. A context or digest of the wrong length fails only its lane, in
+/// the engine; a NULL or an unknown hash fails the call.
 ///
 /// # Safety
 /// `messages` is NULL or has `n` messages.

@@ -103,8 +103,7 @@ pub unsafe extern "C" fn gabion_stateful_key_public(
     })
 }
 
-/// Signs a message with an index of its own, or with none where its request id has a signature
-/// already.
+/// Signs a message with a new index, or returns the existing signature of its request id.
 ///
 /// # Safety
 /// `key` is NULL or a handle; `message` is NULL or has `message_len` bytes; `request_id` is NULL or
@@ -179,7 +178,7 @@ pub unsafe extern "C" fn gabion_stateful_key_sign(
     })
 }
 
-/// Ends a key: gives back, durably, what it reserved and did not use.
+/// Closes a key and durably returns its unused reserved indexes.
 ///
 /// # Safety
 /// `key` is NULL or a handle that is not used again.
@@ -233,7 +232,7 @@ pub unsafe extern "C" fn gabion_stateful_key_status(
     })
 }
 
-/// The file that a text names, in the system's own bytes.
+/// Converts a string to a path, without interpreting its bytes.
 ///
 /// # Safety
 /// `text` is NULL or ends with a NUL and does not change during the call.
