@@ -61,14 +61,14 @@ pub struct AsyncJobs {
 }
 
 impl AsyncJobs {
-    /// Nothing starts before an operation pauses.
+    /// Returns the jobs of a process. No thread is started before an operation pauses.
     pub fn new(process: &Arc<Process>, fibres: Option<Fibres>) -> Self {
         let workers = PerProcess::new(process);
         AsyncJobs { process: Arc::clone(process), fibres, workers }
     }
 
-    /// [`Engine::encaps`] in a job that pauses. None where the caller has to do it itself. While
-    /// the job is paused the thread is not `held`.
+    /// Runs [`Engine::encaps`] in a job that pauses. Returns `None` if the caller must run it
+    /// directly. While the job is paused, the thread is not `held`.
     pub fn encaps(
         &self,
         held: &CancellationGuard,
@@ -81,7 +81,7 @@ impl AsyncJobs {
         self.run(held, engine, entropy, randomness, |queue| queue.submit_encaps(key))
     }
 
-    /// [`Engine::decaps`], likewise.
+    /// Runs [`Engine::decaps`] in the same way.
     pub fn decaps(
         &self,
         held: &CancellationGuard,
@@ -93,7 +93,8 @@ impl AsyncJobs {
         self.run(held, engine, entropy, 0, |queue| queue.submit_decaps(key, ciphertext))
     }
 
-    /// [`Engine::sign`], likewise; `randomness` bytes are what a signature of this algorithm draws.
+    /// Runs [`Engine::sign`] in the same way; a signature of this algorithm draws `randomness`
+    /// bytes.
     pub fn sign(
         &self,
         held: &CancellationGuard,

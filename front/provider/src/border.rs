@@ -77,7 +77,7 @@ pub unsafe fn take_back<T>(pointer: *mut c_void) {
     }
 }
 
-/// The entry point that frees what [`hand_over`] gave.
+/// Frees a value of [`hand_over`]; an entry point.
 ///
 /// # Safety
 /// As [`take_back`]: the core frees a key or a context once, after its last use.
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn free<T>(pointer: *mut c_void) {
     unsafe { take_back::<T>(pointer) }
 }
 
-/// The entry point that copies a context.
+/// Duplicates a context; an entry point.
 ///
 /// # Safety
 /// `context` is null or came from `hand_over::<T>`, and nothing changes it meanwhile.
@@ -100,7 +100,7 @@ pub unsafe extern "C" fn dupctx<T: Clone>(context: *mut c_void) -> *mut c_void {
 
 /// A context of [`hand_over`], which the core creates, configures and uses from one thread.
 pub trait TakesParams {
-    /// Whose it is.
+    /// Returns the provider that it belongs to.
     fn provider(&self) -> ProviderRef;
 
     /// Takes what a list sets.
@@ -126,7 +126,7 @@ pub unsafe fn change<T: TakesParams>(
     border(Some(&provider), 0, || body(context))
 }
 
-/// The entry point that sets parameters.
+/// Sets parameters of a context; an entry point.
 ///
 /// # Safety
 /// As [`change`]; `params` is null or a list with an end.

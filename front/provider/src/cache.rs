@@ -24,12 +24,12 @@ pub struct PublicKeys {
 impl ForkAware for KeyCache {}
 
 impl PublicKeys {
-    /// An empty cache.
+    /// Returns an empty cache.
     pub fn new(process: &Arc<Process>) -> Self {
         PublicKeys { keys: PerProcess::new(process) }
     }
 
-    /// The public key with these bytes.
+    /// Returns the public key with these bytes.
     ///
     /// # Errors
     /// As [`PublicKey::import`].

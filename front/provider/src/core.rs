@@ -72,7 +72,7 @@ impl Core {
         matches!(self.version, (3, 5..) | (4, _))
     }
 
-    /// A function that lies in the core's libcrypto.
+    /// Returns a function in the core's libcrypto.
     pub fn function(&self) -> Option<AnyFunction> {
         // SAFETY: only its address is used.
         self.upcalls
@@ -227,7 +227,7 @@ impl Entropy for ClampedEntropy<'_> {
     }
 }
 
-/// The engine of this process, where there is memory for an operation.
+/// Returns the engine of this process, if there is memory for an operation.
 pub fn engine() -> Result<&'static Engine, Failure> {
     memory::check()?;
     Ok(Engine::global()?)

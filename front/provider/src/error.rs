@@ -112,17 +112,17 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// A parameter of the wrong type.
+    /// Returns the failure for a parameter of the wrong type.
     pub fn wrong_type(key: &'static CStr, expected: &'static str) -> Self {
         Failure::Parameter { key: key.to_str().unwrap_or("?"), expected }
     }
 
-    /// A byte string of the wrong length.
+    /// Returns the failure for a byte string of the wrong length.
     pub fn length(what: &'static str, expected: usize, got: usize) -> Self {
         Failure::Length { what, expected, got }
     }
 
-    /// A seed, or randomness that is given, of the wrong length.
+    /// Returns the failure for a seed, or given randomness, of the wrong length.
     pub fn seed(what: &'static str, expected: usize, got: usize) -> Self {
         Failure::Seed { what, expected, got }
     }

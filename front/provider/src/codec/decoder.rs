@@ -350,7 +350,7 @@ impl Failure {
     }
 }
 
-/// How the key files of an algorithm look, under the identifier that it is served with.
+/// Returns the format of an algorithm's key files, with the identifier under which it is served.
 pub fn file_form(key_type: KeyType) -> Option<FileForm> {
     let form = FileForm::of(key_type.algorithm)?;
     Some(FileForm { oid: key_type.oid()?, ..form })
