@@ -51,7 +51,7 @@ pub const KEYS: [Key; 8] = [
 ];
 
 impl Key {
-    /// PKCS#8 of a fresh key.
+    /// Generates a key and returns it as PKCS#8.
     pub fn file(self) -> PrivateKeyDer<'static> {
         let der = match self {
             Key::Engine(algorithm) => {
@@ -73,12 +73,12 @@ impl Key {
         PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(der))
     }
 
-    /// A fresh key.
+    /// Generates a key.
     pub fn generate(self) -> Arc<dyn SigningKey> {
         signing_key(&self.file()).unwrap()
     }
 
-    /// The scheme of certificates that it signs.
+    /// Returns the scheme with which it signs certificates.
     pub fn scheme(self) -> SignatureScheme {
         match self {
             Key::Engine(Algorithm::MlDsa44) => SignatureScheme::ML_DSA_44,
@@ -94,12 +94,12 @@ impl Key {
     }
 }
 
-/// A chain of a leaf and `intermediates` below a root, all with fresh keys of one kind.
+/// Generates a chain with a leaf and `intermediates` below a root, all with new keys of one kind.
 pub fn chain(key: Key, intermediates: usize) -> Chain {
     chain_with(key, intermediates, |key| key)
 }
 
-/// A [`chain`] whose certificates have the public keys of what `wrap` returns.
+/// Generates a [`chain`] whose certificates have the public keys of the keys that `wrap` returns.
 pub fn chain_with(
     key: Key,
     intermediates: usize,
