@@ -67,20 +67,21 @@ use long::{Bytes, Claim};
 pub use simulation::testing_only_schedule;
 pub use ticket::Ticket;
 
-/// Bounds of a queue; each holds for every pair of algorithm and operation by itself.
+/// The limits of a queue. Unless stated otherwise, each applies separately to every pair of
+/// algorithm and operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Jobs that may wait. One more is told [`Error::Busy`].
+    /// Maximum number of waiting jobs. Further ones are rejected with [`Error::Busy`].
     pub depth: usize,
-    /// Jobs that run as one batch.
+    /// Maximum number of jobs in a batch.
     pub lanes_max: NonZero<usize>,
     /// Maximum number of concurrent batches. While fewer run, a job runs immediately.
     pub leaders_max: NonZero<usize>,
-    /// Maximum length in bytes of a waiting message, which is copied. A job with a longer message runs
-    /// immediately or, with a ticket, individually on a worker.
+    /// Maximum length in bytes of a waiting message, which is copied. A job with a longer message
+    /// runs immediately or, with a ticket, individually on a worker.
     pub message_max: usize,
-    /// Maximum total length in bytes of the longer messages of tickets, over all algorithms. Further
-    /// ones are rejected with [`Error::Busy`], but a single message may have any length.
+    /// Maximum total length in bytes of the longer messages of tickets, over all algorithms.
+    /// Further ones are rejected with [`Error::Busy`], but a single message may have any length.
     pub long_max: usize,
 }
 
