@@ -89,7 +89,7 @@ fn check(path: &Path, is_folder: bool) -> Result<()> {
     }
     if others != 0 && !guarded {
         return Err(Error::NotReady(format!(
-            "others may write to {0} (mode {1:o}), and so decide what is built or run there; mend it \
+            "others may write to {0} (mode {1:o}) and thus control what is built or run there; fix it \
              with `chmod go-w {0}`, or choose another place",
             path.display(),
             data.mode() & 0o7777
@@ -99,7 +99,7 @@ fn check(path: &Path, is_folder: bool) -> Result<()> {
         return Ok(());
     }
     Err(Error::NotReady(format!(
-        "{} belongs to user {}, who could replace what is built or run there; user {} takes its own \
+        "{} belongs to user {}, who could replace what is built or run there; user {} accepts its own \
          and root's only. Choose another place, or set {ANY_OWNER_VARIABLE}=1 where that user is you \
          outside of this container",
         path.display(),
