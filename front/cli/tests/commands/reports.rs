@@ -147,7 +147,7 @@ fn doctor_without_a_bundle_says_how_to_get_one() {
     assert!(all.contains(&("OpenSSL bundle".to_owned(), "off".to_owned())), "{all:?}");
     assert!(all.contains(&("backend portable".to_owned(), "ok".to_owned())), "{all:?}");
     let text = doctor(&["doctor"]).ok().text();
-    let mend = "mend it: unset GABION_OPENSSL_PREFIX, or gabion bundle build --prefix ";
+    let mend = "to fix: unset GABION_OPENSSL_PREFIX, or gabion bundle build --prefix ";
     assert!(text.contains(mend) && !text.contains('\x1b'), "{text}");
     // A folder that is there and no bundle is broken.
     std::fs::create_dir(&place).unwrap();
@@ -199,7 +199,7 @@ fn doctor_names_the_variable_that_is_the_cause() {
         ("GABION_OPENSSL_FIPS_MODE", "set the variable"),
     ] {
         let text = doctor(name, "/nonexistent").text();
-        assert!(text.contains(&format!("mend it: {mend}")), "{name}: {text}");
+        assert!(text.contains(&format!("to fix: {mend}")), "{name}: {text}");
         assert!(!text.contains("bundle build --repair"), "{name}: {text}");
         assert!(text.lines().all(|line| line.len() < 260), "{name}: {text}");
     }
@@ -207,7 +207,7 @@ fn doctor_names_the_variable_that_is_the_cause() {
     let done = CommandResult::of(
         command.env_remove("HOME").env_remove("GABION_OPENSSL_PREFIX").output().unwrap(),
     );
-    assert!(done.text().contains("mend it: set HOME, or GABION_OPENSSL_PREFIX"), "{done:?}");
+    assert!(done.text().contains("to fix: set HOME, or GABION_OPENSSL_PREFIX"), "{done:?}");
     // The last words of preflight are no second advice beside the first.
     let mut command = work.command(&["preflight"]);
     command.env("GABION_OPENSSL_PREFIX", "/nonexistent");

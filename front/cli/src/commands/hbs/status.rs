@@ -67,18 +67,18 @@ pub fn verdict(status: &Status, key: &Path) -> Result<u8, Failure> {
 /// Prints the status as text.
 pub fn print(status: &Status) -> Result<(), Failure> {
     let Status { index, remaining, generation, .. } = status;
-    let low = if remaining.is_low { ", which is few" } else { "" };
+    let low = if remaining.is_low { " (low)" } else { "" };
     say!("next index  {index}");
     say!("remaining   {}{low}", remaining.left);
     say!("burnt       {} at most", remaining.burnt);
     if status.imported > 0 {
-        say!("imported    {} used elsewhere or left out", status.imported);
+        say!("imported    {} used elsewhere or skipped", status.imported);
     }
     say!("generation  {generation}");
     for (name, refusal) in &status.anchors {
         say!("anchor      {name}: {}", refusal.as_deref().unwrap_or("agrees"));
     }
-    say!("holder      {}", status.holder.as_deref().unwrap_or("nobody"));
+    say!("holder      {}", status.holder.as_deref().unwrap_or("none"));
     Ok(())
 }
 

@@ -135,7 +135,7 @@ fn print(checks: &[Check]) -> Result<(), Failure> {
             say!("{indent}{} {warning}", paint("warning:", Colour::Yellow, colourful));
         }
         if let Some(mend) = &check.mend {
-            say!("{indent}mend it: {}", crate::failure::plain(mend));
+            say!("{indent}to fix: {}", crate::failure::plain(mend));
         }
     }
     Ok(())
