@@ -98,16 +98,16 @@ impl Paths {
         );
         match lifecycle {
             Lifecycle::Active => format!(
-                "`gabion hbs recover {key} --burn N` goes on with it once no other copy signs; N is more than can have been \
-                 signed without these files"
+                "`gabion hbs recover {key} --burn N` makes it usable again if no other copy signs; N must exceed the number \
+                 of signatures made without these files"
             ),
             Lifecycle::HandingOver => format!(
-                "`gabion hbs backup {key} --hand-over --out FILE` writes the backup; {takes_back}"
+                "`gabion hbs backup {key} --hand-over --out FILE` completes the backup; {takes_back}"
             ),
             Lifecycle::HandedOver => {
-                format!("sign on the host that has it, or with a new key; {takes_back}")
+                format!("sign on the other host, or with a new key; {takes_back}")
             }
-            Lifecycle::Retired => "make a new key by `gabion hbs keygen`".to_owned(),
+            Lifecycle::Retired => "generate a new key with `gabion hbs keygen`".to_owned(),
         }
     }
 

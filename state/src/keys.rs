@@ -538,8 +538,8 @@ fn same_disk_warning(
     let of_key = device(&paths.state)?;
     let is_beside = |(name, _): &(String, _)| device(Path::new(name)) == Some(of_key);
     anchors.iter().all(is_beside).then(|| {
-        "every anchor is on the file system of the key: a snapshot that is reverted or an image brings both back, and an index \
-         could sign twice; keep one on another disk or volume (--anchor of keygen)"
+        "every anchor is on the file system of the key: restoring a snapshot or an image restores both, and an index \
+         could sign twice; keep an anchor on another disk or volume (`keygen --anchor`)"
             .to_owned()
     })
 }
@@ -548,7 +548,7 @@ fn same_disk_warning(
 fn missing_machine_warning(state: &State) -> Option<String> {
     (state.machine == NO_MACHINE).then(|| {
         format!(
-            "no machine id binds the key ({MACHINE_ID} is missing or empty, as in most containers): only its anchors tell the \
+            "no machine id binds the key ({MACHINE_ID} is missing or empty, as in most containers): only its anchors distinguish the \
              key from a copy on another machine"
         )
     })
@@ -751,14 +751,14 @@ fn continue_log(
     let what = match &log {
         Some(log) if log.damage(head.first, next).is_none() => None,
         Some(log) => Some(format!(
-            "the log is damaged or older than the state, and its first {} signatures are all that is known of it; \
-             request ids behind them may be given again. A copy is {}",
+            "the log is damaged or older than the state; only its first {} signatures are known, and \
+             later request ids may be used again. The old log was copied to {}",
             log.signature_count(),
             keep_log(disk, paths)?.display()
         )),
         None => Some(
-            "the log is lost, and a new one begins: nothing is known of what was signed, and every request id may be \
-             given again"
+            "the log is lost and a new one was started: earlier signatures are unknown, and every request id may be \
+             used again"
                 .to_owned(),
         ),
     };
