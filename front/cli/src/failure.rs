@@ -98,7 +98,7 @@ impl From<gabion_engine::Error> for Failure {
 }
 
 /// The advice for a key that is used up.
-pub const NEXT_KEY: &str = "make the next one by `gabion hbs keygen`";
+pub const NEXT_KEY: &str = "generate a new key with `gabion hbs keygen`";
 
 impl From<LedgerError> for Failure {
     fn from(error: LedgerError) -> Failure {

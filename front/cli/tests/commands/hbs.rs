@@ -349,7 +349,10 @@ fn keygen_of_sectors_that_is_killed_goes_on_with_the_same_command() {
     }
     work.write("k-3", "written before the power went\n");
     let said = work.gabion(&keygen).fails(2);
-    assert!(said.err.contains("k-3 exists, and others of its sectors were begun"), "{said:?}");
+    assert!(
+        said.err.contains("k-3 exists, but other sectors of the key are unfinished"),
+        "{said:?}"
+    );
     fs::remove_file(work.path("k-3")).unwrap();
     work.gabion(&keygen).ok().says("resuming the sectors in 3 files");
     assert!(!work.names().iter().any(|name| name.contains(".part")), "{:?}", work.names());

@@ -92,7 +92,7 @@ pub fn backup(args: BackupArgs) -> Result<u8, Failure> {
     }
     if gabion_state::hand_over(&around, &args.key.key, &file.identity(), &args.out)? {
         eprintln!(
-            "warning: an earlier hand-over was interrupted; destroy any other backup that it wrote, since only one host may go on with \
+            "warning: an earlier hand-over was interrupted; destroy any other backup that it wrote, because only one host may use \
              the key"
         );
     }

@@ -104,8 +104,8 @@ impl NewKeyArgs {
                 |(key, _): &(PathBuf, _)| Paths::new(key).part.symlink_metadata().is_ok();
             return Err(Failure::Usage(match sectors > 1 && keys.iter().any(is_begun) {
                 true => format!(
-                    "{shown} exists, and others of its sectors were begun and not written; if nobody signs with it, \
-                     remove it with its files and its anchor, and the same command makes it anew and goes on with the \
+                    "{shown} exists, but other sectors of the key are unfinished; if it is not in use, \
+                     remove its files and its anchor; the same command then generates it again and resumes the \
                      others"
                 ),
                 false => format!(
