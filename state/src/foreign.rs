@@ -111,8 +111,8 @@ mod tests {
         refused(&key(&[0x54], 16), "SECRET_METHOD");
         refused(&key(&[0x54], 31), "63 bytes");
         refused(&key(&[0x50], 32), "0x50 is unknown");
-        refused(&key(&[], 32), "list of sets");
-        refused(&key(&[0xff, 0x54], 32), "list of sets");
+        refused(&key(&[], 32), "list of parameter sets");
+        refused(&key(&[0xff, 0x54], 32), "list of parameter sets");
         let mut used = key(&[0x54], 32);
         used[7] = 33;
         refused(&used, "beyond its 32");
