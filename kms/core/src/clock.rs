@@ -42,7 +42,8 @@ pub fn rfc3339(ms: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{milliseconds:03}Z")
 }
 
-/// Parses a time: RFC 3339 with any offset, or milliseconds since 1970. Returns milliseconds since 1970; `None` for any other text.
+/// Parses a time: RFC 3339 with any offset, or milliseconds since 1970. Returns milliseconds since
+/// 1970; `None` for any other text.
 pub fn parse_ms(text: &str) -> Option<u64> {
     match text.bytes().all(|byte| byte.is_ascii_digit()) {
         true => text.parse().ok(),

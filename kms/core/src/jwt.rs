@@ -23,7 +23,8 @@ use crate::text::{base64url, of_base64url};
 /// The maximum length of the claims in JSON, in bytes.
 pub const CLAIMS_MAX: usize = 16 << 10;
 
-/// The maximum length of a token that is verified, in bytes: that of the longest claims with a header and an ML-DSA-87 signature.
+/// The maximum length of a token that is verified, in bytes: that of the longest claims with a
+/// header and an ML-DSA-87 signature.
 pub const TOKEN_MAX: usize = 32 << 10;
 
 /// The maximum depth of arrays and objects within a claim.

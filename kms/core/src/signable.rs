@@ -25,8 +25,8 @@ impl<'a> From<Message<'a>> for Signable<'a> {
 }
 
 impl<'a> Signable<'a> {
-    /// Returns the bytes whose digest the audit log records: the message, or the digest or message representative that the caller sent
-    /// in its place.
+    /// Returns the bytes whose digest the audit log records: the message, or the digest or message
+    /// representative that the caller sent in its place.
     pub(crate) fn bytes(&self) -> &'a [u8] {
         match *self {
             Signable::Message(Message::Pure { message, .. } | Message::Internal(message)) => {

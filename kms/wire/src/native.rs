@@ -387,7 +387,8 @@ wire! {
         /// With `token`: true, because policies do not apply to it until it expires. The policies
         /// are unchanged.
         overrides_policies: Option<bool>,
-        /// With `token`: the policies that permit a principal to change policies or make tokens, at most 100 of them.
+        /// With `token`: the policies that permit a principal to change policies or make tokens, at
+        /// most 100 of them.
         permits: Option<Vec<AdministrationPermit>>,
         /// The number of further permits; `GET /v1/kms/policies` lists the sets.
         more_permits: Option<u64>,
@@ -401,7 +402,8 @@ wire! {
     AdministrationPermit {
         /// The policy: its set, and its number there, from 0.
         policy: String,
-        /// Its principals in Cedar's syntax, such as Token::"ops", is Certificate, or any. Cut off after 256 characters.
+        /// Its principals in Cedar's syntax, such as Token::"ops", is Certificate, or any. Cut off
+        /// after 256 characters.
         principal: String,
         /// policy, token or both.
         actions: Vec<String>,

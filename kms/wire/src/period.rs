@@ -18,8 +18,9 @@ const SECOND: u128 = 1_000_000_000;
 /// The maximum number of digits before and after the decimal point.
 const DIGITS_MAX: usize = 18;
 
-/// Parses a duration into whole seconds, in Go's form (`1h30m`, `1.5h`) and with days (`30d`). A number alone is a count of seconds,
-/// as in Vault. Returns `None` if the text is not a duration, is negative, or has a fraction of a second.
+/// Parses a duration into whole seconds, in Go's form (`1h30m`, `1.5h`) and with days (`30d`). A
+/// number alone is a count of seconds, as in Vault. Returns `None` if the text is not a duration,
+/// is negative, or has a fraction of a second.
 ///
 /// # Examples
 /// ```

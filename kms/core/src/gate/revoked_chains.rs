@@ -38,7 +38,8 @@ pub struct RevokedChains {
     chains: BTreeSet<Chain>,
     /// The number of links of all chains.
     links: usize,
-    /// Digests of revoked tokens whose chain is unknown: from records of older programs and from the audit log.
+    /// Digests of revoked tokens whose chain is unknown: from records of older programs and from
+    /// the audit log.
     unplaced: HashSet<TagDigest>,
     /// The last digest of each chain, and `unplaced`.
     ends: HashSet<TagDigest>,
@@ -61,8 +62,8 @@ impl RevokedChains {
         self.ends.insert(digest);
     }
 
-    /// Revokes the token with this chain. Returns the digests of everything that this revokes: the token, and branches that were
-    /// revoked to stay within the limit.
+    /// Revokes the token with this chain. Returns the digests of everything that this revokes: the
+    /// token, and branches that were revoked to stay within the limit.
     pub fn insert(&mut self, chain: &[TagDigest]) -> Vec<TagDigest> {
         let Some(own) = chain.last() else { return Vec::new() };
         let mut revoked = vec![*own];
@@ -79,7 +80,8 @@ impl RevokedChains {
         revoked
     }
 
-    /// Encodes the chains: for each one, the number of digests shared with the previous chain, and the other digests.
+    /// Encodes the chains: for each one, the number of digests shared with the previous chain, and
+    /// the other digests.
     pub fn encode(&self) -> Vec<u8> {
         let (mut bytes, mut before) = (vec![FORMAT], &[][..]);
         for chain in &self.chains {
@@ -147,7 +149,8 @@ impl RevokedChains {
         chain.len() - most.unwrap_or(0)
     }
 
-    /// Returns the branch to revoke: follows the heaviest child from the first tag as long as it has [`HEAVY`] links.
+    /// Returns the branch to revoke: follows the heaviest child from the first tag as long as it
+    /// has [`HEAVY`] links.
     fn heaviest(&self) -> Chain {
         let mut branch = Chain::new();
         loop {

@@ -74,8 +74,8 @@ impl Kms {
             .collect()
     }
 
-    /// Adds an item to the plan if its key may sign. RSA has no lanes: it signs at once, and the signature is returned. The version
-    /// that signs is written to `number`.
+    /// Adds an item to the plan if its key may sign. RSA has no lanes: it signs at once, and the
+    /// signature is returned. The version that signs is written to `number`.
     fn plan_or_sign<'a>(
         &self,
         place: usize,

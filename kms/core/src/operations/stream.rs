@@ -56,7 +56,8 @@ pub struct StreamForm {
 pub struct StreamLen {
     /// The length of the message in bytes, if it is known.
     pub of_message: Option<u64>,
-    /// The largest message in bytes that is kept as a whole, for algorithms that cannot hash it in pieces.
+    /// The largest message in bytes that is kept as a whole, for algorithms that cannot hash it in
+    /// pieces.
     pub whole_max: usize,
 }
 

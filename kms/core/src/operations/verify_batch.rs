@@ -70,7 +70,8 @@ impl Kms {
             .collect()
     }
 
-    /// Adds an item to the plan if its key may verify. RSA has no lanes: it verifies at once, and the verdict is returned.
+    /// Adds an item to the plan if its key may verify. RSA has no lanes: it verifies at once, and
+    /// the verdict is returned.
     fn plan_or_verify<'a>(
         &self,
         place: usize,

@@ -33,7 +33,8 @@ struct CoalescedRequest<'a> {
 type CoalescedResult<T> = (usize, T, AuditEntry);
 
 impl Service {
-    /// Signs for many callers. Calls `answer` once for each request, in any order, with its index and the result of [`Self::sign`].
+    /// Signs for many callers. Calls `answer` once for each request, in any order, with its index
+    /// and the result of [`Self::sign`].
     pub fn sign_coalesced(
         &self,
         asked: &[(Call<'_>, SignItem<'_>)],
@@ -58,8 +59,8 @@ impl Service {
         self.run_coalesced(all.collect(), sign, audit_entry, recheck, &mut answer);
     }
 
-    /// Verifies for many callers. Calls `answer` once for each request, in any order, with its index and the result of
-    /// [`Self::verify`].
+    /// Verifies for many callers. Calls `answer` once for each request, in any order, with its
+    /// index and the result of [`Self::verify`].
     pub fn verify_coalesced(
         &self,
         asked: &[(Call<'_>, VerifyItem<'_>)],

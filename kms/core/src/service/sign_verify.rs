@@ -109,7 +109,8 @@ impl Service {
         self.sign_items(call, items.len(), items)
     }
 
-    /// Verifies signatures of any keys. Returns the result of [`Self::verify`] for each item, in their order.
+    /// Verifies signatures of any keys. Returns the result of [`Self::verify`] for each item, in
+    /// their order.
     pub fn verify_batch(
         &self,
         call: &Call<'_>,
@@ -259,8 +260,8 @@ pub(super) fn no_answer() -> Error {
     Error::Engine(gabion_engine::Error::Lost)
 }
 
-/// Runs one operation for all items whose keys were found. Returns an answer for each item: that of the operation, or why its key was
-/// not found.
+/// Runs one operation for all items whose keys were found. Returns an answer for each item: that of
+/// the operation, or why its key was not found.
 pub(super) fn run_found<'a, I, K, R, T>(
     items: impl IntoIterator<Item = I>,
     found: &'a [Result<K, Error>],

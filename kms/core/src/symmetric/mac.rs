@@ -25,7 +25,8 @@ macro_rules! hashes {
         }
 
         impl Mac {
-            /// Expands a key for a hash. Returns `None` if there is no HMAC with the hash, or the key is too short or too long.
+            /// Expands a key for a hash. Returns `None` if there is no HMAC with the hash, or the
+            /// key is too short or too long.
             pub fn of_hash(hash: Prehash, key: &[u8]) -> Option<Self> {
                 if !(MAC_KEY_MIN..=MAC_KEY_MAX).contains(&key.len()) {
                     return None;

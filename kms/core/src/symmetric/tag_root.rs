@@ -34,7 +34,8 @@ impl TagRoot {
         root
     }
 
-    /// Derives the key of a version for a hash, as long as the hash's digest. Returns `None` if there is no HMAC with the hash.
+    /// Derives the key of a version for a hash, as long as the hash's digest. Returns `None` if
+    /// there is no HMAC with the hash.
     pub fn mac(&self, by: &VersionId, hash: Prehash) -> Option<Mac> {
         let hkdf = Hkdf::<Sha256>::from_prk(&self.0[..]).ok()?;
         let mut key = Zeroizing::new([0; 64]);

@@ -47,7 +47,8 @@ fn a_lifetime_that_can_not_be_is_refused() {
         assert_eq!(made(&service, &maker, &[], None).unwrap().expires_ms(), Some(NOW + DAY));
         house.clock.jumps_to(NOW);
     }
-    // A caveat of one's own ends it, too, and a month is a month of what lives longer, and of the process.
+    // A caveat of one's own ends it, too, and a month is a month of what lives longer, and of the
+    // process.
     let month = Some(30 * DAY);
     let own = format!("expires={}", NOW + 29 * DAY);
     assert!(made(&service, &who(&service, &first), &[&own], month).is_err());
@@ -165,7 +166,8 @@ fn administrators_expiring_last_are_tracked() {
     assert_eq!(end_ms(), NOW + 99 * DAY);
 }
 
-/// A policy that permitted everything to another principal also denied everything to the administrator of a recovery.
+/// A policy that permitted everything to another principal also denied everything to the
+/// administrator of a recovery.
 #[test]
 fn policies_do_not_apply_to_the_token_of_a_recovery() {
     let house = House::new();

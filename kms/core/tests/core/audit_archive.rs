@@ -195,7 +195,8 @@ fn archive(disk: &SimDisk) -> Result<(), AuditError> {
     log.archive(Path::new(TO), &Keep::default()).map(drop)
 }
 
-/// Whatever strikes while segments move: each record is in the log or in the archive, and doing it again ends it.
+/// Whatever strikes while segments move: each record is in the log or in the archive, and doing it
+/// again ends it.
 #[test]
 fn archiving_loses_no_record_under_faults() {
     let sim = Sim::new(Vec::new(), 0);

@@ -1,4 +1,5 @@
-//! Backups that are sealed by the key of their period: what comes back of them, what is refused, and which periods end.
+//! Backups that are sealed by the key of their period: what comes back of them, what is refused,
+//! and which periods end.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -24,7 +25,8 @@ struct Place {
 }
 
 impl Place {
-    /// A store of some chunks: 40 records of 9000 bytes, an empty one, one that is buried, one of many generations.
+    /// A store of some chunks: 40 records of 9000 bytes, an empty one, one that is buried, one of
+    /// many generations.
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path().join("store");

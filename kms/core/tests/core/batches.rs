@@ -118,7 +118,8 @@ fn a_large_batch_is_in_the_order_of_its_items() {
     }
 }
 
-/// On several threads each answer stands where its item does, wrong signatures among right ones, too.
+/// On several threads each answer stands where its item does, wrong signatures among right ones,
+/// too.
 #[test]
 fn a_large_batch_on_several_threads_has_its_answers_in_order() {
     let store = Arc::new(MemoryStore::new());

@@ -1,4 +1,5 @@
-//! Disks that get full, and have room again: real ones, which only root can make (mount(8), a tmpfs).
+//! Disks that get full, and have room again: real ones, which only root can make (mount(8), a
+//! tmpfs).
 
 use std::fs;
 use std::io::Write;
@@ -167,7 +168,8 @@ fn soon<T>(what: impl Fn() -> Result<T, gabion_kms::Error>) -> T {
     }
 }
 
-/// The log refuses work while there is a reserve for what has happened, says why, and goes on: so do changes.
+/// The log refuses work while there is a reserve for what has happened, says why, and goes on: so
+/// do changes.
 #[test]
 fn a_service_recovers_from_a_full_disk() {
     let Some(disk) = Small::new(4096) else { return };
@@ -189,7 +191,8 @@ fn a_service_recovers_from_a_full_disk() {
     let mut done = 0;
     for round in 0..3 {
         disk.fill(0);
-        // A change is refused, and has not happened; uses go on, since the log's segment is there already.
+        // A change is refused, and has not happened; uses go on, since the log's segment is there
+        // already.
         let refused = kms.create(&call, &of(&format!("new{round}"))).unwrap_err();
         assert_eq!(refused.code(), Code::StoreUnavailable, "{refused}");
         let refused = loop {

@@ -284,7 +284,8 @@ fn self_revocation_includes_attenuations_only() {
     assert_eq!(ask(&less), Some(AuthenticationError::Revoked));
     assert_eq!(ask(&least), Some(AuthenticationError::Revoked));
     assert_eq!((ask(&whole), ask(&beside)), (None, None));
-    // None is refused, and no more than this branch goes: the token that all of them were made of, in the end.
+    // None is refused, and no more than this branch goes: the token that all of them were made of,
+    // in the end.
     let weak = beside.attenuate("tenant=a".parse().unwrap()).unwrap();
     let mut revoked = 0;
     while ask(&weak).is_none() {

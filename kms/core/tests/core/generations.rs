@@ -1,4 +1,5 @@
-//! A service whose seal is closed: nothing begins, nothing that was computed is given out, and the log says so.
+//! A service whose seal is closed: nothing begins, nothing that was computed is given out, and the
+//! log says so.
 
 use std::sync::OnceLock;
 

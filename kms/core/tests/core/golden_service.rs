@@ -313,7 +313,8 @@ fn a_damaged_older_store_is_not_upgraded() {
     assert_eq!((place.formats("store"), place.copies().len()), ((1, 1), 0));
 }
 
-/// A backup of an older program makes a store of its format, which is upgraded at its first unsealing.
+/// A backup of an older program makes a store of its format, which is upgraded at its first
+/// unsealing.
 #[test]
 fn a_backup_of_the_first_format_is_restored_and_upgraded() {
     let place = Place::new();

@@ -1,4 +1,5 @@
-//! Changes under a caller's own name: done once, whenever the process ends; known after a restart; and limited.
+//! Changes under a caller's own name: done once, whenever the process ends; known after a restart;
+//! and limited.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -250,8 +250,8 @@ fn rsa_keys_that_are_easily_factored_are_refused() {
     assert!(code == Code::Unsupported && text.contains("too small"), "{text}");
 }
 
-// Made by a script with Python's integers. CLOSE is the prime after P, |P - NEAR| has 923 bits and |P - FAR| 925, LOW is below
-// 2^1023.5, and CARMICHAEL = (6k+1)(12k+1)(18k+1) of three primes.
+// Made by a script with Python's integers. CLOSE is the prime after P, |P - NEAR| has 923 bits and
+// |P - FAR| 925, LOW is below 2^1023.5, and CARMICHAEL = (6k+1)(12k+1)(18k+1) of three primes.
 const P: &str = "e170b33839263059f28c105d1fb17c2390c192cfd3ac94af0f21ddb66cad4a268d116ece1738f7d93d9c172411e20b8f\
     6b0d549b6f03675a1600a35a099950d836f675cc81e74ef5e8e25d940ed904759531985d5d9dc9f81818e811892f902b\
     d23f0824128b2f330c5c7fd0a6a3a4506513270e269e0d37f2a74de452e6b473";

@@ -251,7 +251,8 @@ fn tokens_live_no_longer_than_the_key_allows() {
     assert_eq!(reason(&kms, &id, &token), None);
 }
 
-/// Each way in which bytes are signed that the service did not read: by any of them a token of any lifetime could be signed.
+/// Each way in which bytes are signed that the service did not read: by any of them a token of any
+/// lifetime could be signed.
 #[test]
 fn a_key_with_a_limit_signs_nothing_but_tokens() {
     let (kms, _) = kms();

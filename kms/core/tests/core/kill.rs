@@ -1,7 +1,7 @@
 //! Processes that are killed while they write, and disks that fail under them.
 //!
-//! The child is this binary again, told by its environment to write until it ends. It prints the number of each
-//! transaction after it was committed; all of those have to be there afterwards.
+//! The child is this binary again, told by its environment to write until it ends. It prints the
+//! number of each transaction after it was committed; all of those have to be there afterwards.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -58,8 +58,8 @@ fn child_that_writes() {
     }
 }
 
-/// Starts the child, under a shell's limits, kills it after so many commits, and gives the last one that it told of
-/// and its other words.
+/// Starts the child, under a shell's limits, kills it after so many commits, and gives the last one
+/// that it told of and its other words.
 fn run(at: &Path, limits: &str, commits: u64) -> (u64, Vec<String>) {
     let me = std::env::current_exe().unwrap();
     let mut child = Command::new("sh")
@@ -113,7 +113,8 @@ fn failing_disk_acknowledges_no_lost_commit() {
     for blocks in [50, 120, 300] {
         let at = folder.path().join(format!("store{blocks}"));
         SqliteStore::create(&at).unwrap();
-        // A file that may not grow: writes beyond it fail (setrlimit(2), RLIMIT_FSIZE, in 512 bytes).
+        // A file that may not grow: writes beyond it fail (setrlimit(2), RLIMIT_FSIZE, in 512
+        // bytes).
         let (told, words) = run(&at, &format!("trap '' XFSZ; ulimit -f {blocks};"), u64::MAX);
         assert_eq!(words.len(), 1, "{words:?}");
         let store = SqliteStore::open(&at, Options::default()).unwrap();

@@ -1,5 +1,5 @@
-//! Many keys in bounded memory: 2000, or as many as GABION_SOAK says (`GABION_SOAK=100000 cargo test --release -p gabion-kms
-//! --test core many_keys -- --nocapture` prints what they cost).
+//! Many keys in bounded memory: 2000, or as many as GABION_SOAK says (`GABION_SOAK=100000 cargo
+//! test --release -p gabion-kms --test core many_keys -- --nocapture` prints what they cost).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +22,8 @@ fn count() -> usize {
     said.unwrap_or(2000)
 }
 
-/// A folder that no disk is behind, if there is one: this is about memory, and each key is a commit.
+/// A folder that no disk is behind, if there is one: this is about memory, and each key is a
+/// commit.
 fn folder() -> tempfile::TempDir {
     let shm = Path::new("/dev/shm");
     let base = if shm.is_dir() { shm.to_owned() } else { std::env::temp_dir() };
@@ -104,8 +105,8 @@ fn many_keys_take_bounded_memory() {
         mib(after_list),
         mib(after_use)
     );
-    // Names are noted up to 65,536 of them, some 20 MiB; the rest is the cache, and what SQLite keeps of pages. Nothing of
-    // it grows with the number of keys.
+    // Names are noted up to 65,536 of them, some 20 MiB; the rest is the cache, and what SQLite
+    // keeps of pages. Nothing of it grows with the number of keys.
     if let (Some(before), Some(after)) = (before, after_use) {
         assert!(after < before + CACHE + (64 << 20), "{} MiB more", (after - before) >> 20);
     }

@@ -1,4 +1,5 @@
-//! Backups that are made while the store is used: what they have, who waits for whom, and what is left when something fails.
+//! Backups that are made while the store is used: what they have, who waits for whom, and what is
+//! left when something fails.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -452,7 +453,8 @@ fn places_that_take_no_backup_say_so() {
     assert_eq!(backup::Backup::all(&folder).unwrap(), (Vec::new(), Vec::new()));
 }
 
-/// Every fault of a disk at every call: what has the name of a backup is whole, what failed left nothing, and the next one is made.
+/// Every fault of a disk at every call: what has the name of a backup is whole, what failed left
+/// nothing, and the next one is made.
 #[test]
 fn a_fault_at_any_call_leaves_a_whole_backup_or_none() {
     let place = Place::new(40, 9000);

@@ -111,7 +111,8 @@ fn an_op_id_belongs_to_a_credential() {
             assert_ne!(who.credential_text(), other.credential_text());
         }
     }
-    // Each is answered again, and the log says by whom; also after a restart, and by another connection.
+    // Each is answered again, and the log says by whom; also after a restart, and by another
+    // connection.
     drop(service);
     let service = open(&store);
     for (what, who) in &credentials {
@@ -138,7 +139,8 @@ fn notes(store: &MemoryStore) -> Vec<String> {
     page.records.iter().map(open).collect()
 }
 
-/// F1: the store never has a token, also where the process ends at once; a replay names the token and gives none.
+/// F1: the store never has a token, also where the process ends at once; a replay names the token
+/// and gives none.
 #[test]
 fn a_token_is_given_out_once() {
     let store = sealed();
@@ -186,7 +188,8 @@ fn a_token_is_given_out_once() {
     assert!(matches!(service.op_begin(&Call::new(&other, "r"), &told), Ok(OpStart::New(_))));
 }
 
-/// F1: a replay is authorised like the change, and looks at the key's state; what is refused is told to the log, too.
+/// F1: a replay is authorised like the change, and looks at the key's state; what is refused is
+/// told to the log, too.
 #[test]
 fn a_replay_looks_at_authority_and_at_its_key() {
     let store = sealed();
@@ -227,7 +230,8 @@ fn a_replay_looks_at_authority_and_at_its_key() {
     refused(Code::Denied);
 }
 
-/// Attenuations of a token share its limit, also after a restart; other callers of the tenant go on.
+/// Attenuations of a token share its limit, also after a restart; other callers of the tenant go
+/// on.
 #[test]
 fn no_caller_uses_up_the_notes_of_others() {
     let store = sealed();
@@ -297,8 +301,8 @@ fn a_note_of_an_older_program_is_never_replayed() {
     }
 }
 
-/// A note is committed by the change that carries its op, whatever other callers and the service itself commit meanwhile, on this
-/// thread and on others.
+/// A note is committed by the change that carries its op, whatever other callers and the service
+/// itself commit meanwhile, on this thread and on others.
 #[test]
 fn parallel_changes_never_swap_notes() {
     const ROUNDS: usize = 40;

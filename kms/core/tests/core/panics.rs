@@ -1,4 +1,5 @@
-//! Panics that are planted into the store: nothing is believed afterwards that may not be so, and the clock's other keys go on.
+//! Panics that are planted into the store: nothing is believed afterwards that may not be so, and
+//! the clock's other keys go on.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};

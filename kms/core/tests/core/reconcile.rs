@@ -363,7 +363,8 @@ fn interrupted_reconciliation_resumes() {
     assert!(ended > 10, "{ended}");
 }
 
-/// A kill within the second before the store notes how far the log has come: the store has all of it, and is not older.
+/// A kill within the second before the store notes how far the log has come: the store has all of
+/// it, and is not older.
 #[test]
 fn a_store_that_is_not_older_is_left_as_it_is() {
     let place = Place::new();
@@ -381,7 +382,8 @@ fn a_store_that_is_not_older_is_left_as_it_is() {
     assert_eq!(service.log().size(), size + 1);
 }
 
-/// Before it serves, the store notes how far the log has come: it is older no longer, however its next process ends.
+/// Before it serves, the store notes how far the log has come: it is older no longer, however its
+/// next process ends.
 #[test]
 fn reconciliation_runs_once() {
     let place = Place::new();

@@ -573,7 +573,8 @@ impl Dice {
     }
 }
 
-/// Any history leaves keys and index of one mind; and whatever went wrong, what is due is rotated once it goes.
+/// Any history leaves keys and index of one mind; and whatever went wrong, what is due is rotated
+/// once it goes.
 #[test]
 fn keys_and_index_agree_after_any_history() {
     let faults = Faults { unavailable: 40, request_lost: 30, answer_lost: 30, late: 30, full: 20 };
@@ -642,7 +643,8 @@ fn keys_and_index_agree_after_any_history() {
     assert!(rotated > 20, "{rotated}");
 }
 
-/// Under a store that loses answers no key is rotated twice in a period, and each is again once its answers come.
+/// Under a store that loses answers no key is rotated twice in a period, and each is again once its
+/// answers come.
 #[test]
 fn lost_answers_rotate_nothing_twice() {
     let faults = Faults { request_lost: 150, answer_lost: 150, late: 150, ..Faults::default() };

@@ -180,8 +180,8 @@ fn rsa_keys_come_and_go_as_files() {
     }
 }
 
-/// With the label, salts of up to 222 bytes were taken (FIPS 186-5, 5.4: as long as the digest at most), and that was the default
-/// of Vault's paths.
+/// With the label, salts of up to 222 bytes were taken (FIPS 186-5, 5.4: as long as the digest at
+/// most), and that was the default of Vault's paths.
 #[test]
 fn a_conforming_key_signs_with_salts_that_the_standard_has() {
     let kms = Kms::in_memory().unwrap();

@@ -127,7 +127,8 @@ fn dealt_seal_is_adopted_only_by_its_own_shares() {
     assert!(unseal(&store, third.shares()).is_ok() && unseal(&store, first.shares()).is_err());
 }
 
-/// A store whose answers get lost as long as it is told so, from the first commit on; what was asked happens.
+/// A store whose answers get lost as long as it is told so, from the first commit on; what was
+/// asked happens.
 struct LossyStore(MemoryStore, Mutex<bool>);
 
 impl StoreWrapper for LossyStore {

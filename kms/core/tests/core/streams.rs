@@ -14,7 +14,8 @@ use gabion_kms::{Code, Error, Message, Prehash, Signable};
 use crate::fixture::lax;
 use crate::verbs::{create, label};
 
-/// Round the blocks of SHA-2 (64, 128) and SHA-3 (72 to 168), with what stands before a message, and round a piece.
+/// Round the blocks of SHA-2 (64, 128) and SHA-3 (72 to 168), with what stands before a message,
+/// and round a piece.
 const SIZES: [usize; 24] = [
     0, 1, 55, 56, 63, 64, 65, 69, 70, 71, 72, 103, 104, 111, 112, 127, 128, 129, 135, 136, 137,
     167, 168, 169,
@@ -44,8 +45,8 @@ fn len(message: &[u8]) -> StreamLen {
     StreamLen { of_message: Some(message.len() as u64), whole_max: WHOLE_MAX }
 }
 
-/// Every algorithm that signs, a key each; those that take seconds are left out: what they hash is what the others of their
-/// family do.
+/// Every algorithm that signs, a key each; those that take seconds are left out: what they hash is
+/// what the others of their family do.
 fn signers(kms: &Kms) -> Vec<VersionId> {
     let signs = |algorithm: &KeyAlgorithm| {
         let name = algorithm.to_string();
@@ -103,7 +104,8 @@ fn verified(
     kms.verify_stream(&stream, signature)
 }
 
-/// A signature of pieces is one of the whole message, and the other way around; what is refused is refused alike.
+/// A signature of pieces is one of the whole message, and the other way around; what is refused is
+/// refused alike.
 fn is_the_same(kms: &Kms, by: &VersionId, form: &StreamForm, message: &[u8]) -> bool {
     let what = format!("{} {form:?} {}", by.key.algorithm, message.len());
     let (mut digest, mut other) = (Vec::new(), Vec::new());

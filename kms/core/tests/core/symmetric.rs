@@ -224,7 +224,8 @@ fn set(
     assert!(matches!(records.commit(&put).unwrap(), Outcome::Committed(_)));
 }
 
-/// A version that an older program made has no number itself, and goes on from the record that it was counted in.
+/// A version that an older program made has no number itself, and goes on from the record that it
+/// was counted in.
 #[test]
 fn nonce_counters_of_older_versions_are_kept() {
     let store = Arc::new(MemoryStore::new());

@@ -100,7 +100,8 @@ pub fn new_key(name: &str, algorithm: &str) -> NewKey {
     }
 }
 
-/// Something of every family, of which each record that can change has an older generation in `older`.
+/// Something of every family, of which each record that can change has an older generation in
+/// `older`.
 fn filled() -> (Place, PathBuf, PathBuf) {
     let place = Place::new();
     let (tenant, web, short) = (label("default"), label("web"), label("short"));
@@ -340,7 +341,8 @@ fn an_index_that_differs_from_the_records_is_refused() {
         vec![added(revoked, of(root)), format!("{} AND a <> -1", hidden(revoked))],
     ] {
         changed(&now, &to, |_| {});
-        // The pages of an index are those of a table without row numbers. One that has the index's root changes entries.
+        // The pages of an index are those of a table without row numbers. One that has the index's
+        // root changes entries.
         let schema = |sql: &str| {
             let db = Connection::open(&to).unwrap();
             let version: i64 = db.query_row("PRAGMA schema_version", (), |row| row.get(0)).unwrap();

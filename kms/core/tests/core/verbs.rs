@@ -325,7 +325,8 @@ fn a_change_that_happens_later_is_seen() {
         store.is_late.store(false, Ordering::Release);
         sign().unwrap();
         if is_another_changed {
-            // Of another record: both were to change the same manifest, so that the one before can't happen any more.
+            // Of another record: both were to change the same manifest, so that the one before
+            // can't happen any more.
             kms.set_labels(&id, &BTreeMap::new()).unwrap();
             sign().unwrap();
         }
@@ -338,7 +339,8 @@ fn a_change_that_happens_later_is_seen() {
     }
 }
 
-/// The key pair was made first, and then the name was looked at: seconds for each RSA key that was there already.
+/// The key pair was made first, and then the name was looked at: seconds for each RSA key that was
+/// there already.
 #[test]
 fn a_name_that_is_taken_is_found_before_a_key_pair_is_made() {
     let kms = Kms::in_memory().unwrap();

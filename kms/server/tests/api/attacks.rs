@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::create;
 use super::raw::{Local, exchange};
 
-/// Sends `bytes` on one connection and returns everything that the server sends until it hangs up. If the server says
-/// nothing for a second, closes the sending side, so that it need not wait for a body to time out.
+/// Sends `bytes` on one connection and returns everything that the server sends until it hangs up.
+/// If the server says nothing for a second, closes the sending side, so that it need not wait for a
+/// body to time out.
 pub fn answers(local: &Local, bytes: &[u8]) -> String {
     let mut stream = UnixStream::connect(local.path()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -278,7 +279,8 @@ const NO_PATHS: &[&str] = &[
     "/v1/transit/keys/../../kms/keys",
 ];
 
-/// A name in a path is one segment, decoded once, and in Vault's charset; no other spelling of a path is one.
+/// A name in a path is one segment, decoded once, and in Vault's charset; no other spelling of a
+/// path is one.
 #[test]
 fn a_name_in_a_path_is_nothing_but_a_name() {
     let local = Local::start();

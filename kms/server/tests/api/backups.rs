@@ -178,7 +178,8 @@ fn revocations_are_reapplied_after_restore() {
     server.stop();
 }
 
-/// A process that was killed between the key's end and its periods' is one that destroyed the key alone.
+/// A process that was killed between the key's end and its periods' is one that destroyed the key
+/// alone.
 #[test]
 fn interrupted_destruction_resumes_by_key_id() {
     let place = Place::new();
@@ -297,7 +298,8 @@ fn backup_keys_within_the_backup_folder_are_refused() {
     assert!(names(&place.path("backups")).is_empty());
 }
 
-/// A folder that is missing is made at the start, and one that can't be made or is lost later is named.
+/// A folder that is missing is made at the start, and one that can't be made or is lost later is
+/// named.
 #[test]
 fn a_missing_folder_of_backups_is_made_or_named() {
     let place = Place::new();

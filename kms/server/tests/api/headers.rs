@@ -3,7 +3,8 @@
 use super::create;
 use super::raw::Local;
 
-/// U3 of the audit of 2026-11: a client that asks for a wrapped answer gets no plaintext, at any path.
+/// U3 of the audit of 2026-11: a client that asks for a wrapped answer gets no plaintext, at any
+/// path.
 #[test]
 fn a_header_that_changes_what_is_done_is_refused_at_every_path() {
     let local = Local::start();
@@ -43,8 +44,8 @@ fn a_header_that_changes_what_is_done_is_refused_at_every_path() {
     assert!(done.starts_with("HTTP/1.1 200 "), "{done}");
 }
 
-/// OpenBao's own Go client misspells a parameter of its health check, and load balancers send what they like: a refusal would
-/// be taken for an outage.
+/// OpenBao's own Go client misspells a parameter of its health check, and load balancers send what
+/// they like: a refusal would be taken for an outage.
 #[test]
 fn health_endpoints_refuse_no_parameter_and_no_field_of_vaults() {
     let local = Local::start();

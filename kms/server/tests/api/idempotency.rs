@@ -121,8 +121,8 @@ fn a_change_of_tokens_and_policies_that_is_asked_for_again_is_done_once() {
     assert_eq!(once(&local, "t-3").revoke_token(&made.id).unwrap(), revoked);
 }
 
-/// F1 of the audit of 2026-11: a helpdesk that may make tokens takes a principal's name, or limits the maker's own token, and
-/// asks for what the maker made.
+/// F1 of the audit of 2026-11: a helpdesk that may make tokens takes a principal's name, or limits
+/// the maker's own token, and asks for what the maker made.
 #[test]
 fn op_id_does_not_return_tokens_of_other_credentials() {
     let mut local = Local::start();

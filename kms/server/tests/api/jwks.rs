@@ -26,8 +26,8 @@ fn bytes(of: &Value) -> Vec<u8> {
     gabion_kms_wire::decode(&format!("{text}{padding}")).unwrap()
 }
 
-/// Each is the public key that the same version has in PEM, which other libraries read; kty, alg and the names of fields are
-/// those of RFC 8037 (OKP), 7518 (EC, RSA) and 9964 (AKP).
+/// Each is the public key that the same version has in PEM, which other libraries read; kty, alg
+/// and the names of fields are those of RFC 8037 (OKP), 7518 (EC, RSA) and 9964 (AKP).
 #[test]
 fn every_key_that_jose_has_a_name_for_is_in_the_set_with_its_bytes() {
     let server = server();
@@ -72,7 +72,8 @@ fn every_key_that_jose_has_a_name_for_is_in_the_set_with_its_bytes() {
             }
             "OKP" => (bytes(&key["x"]), vec!["alg", "crv", "kid", "kty", "use", "x"]),
             "RSA" => {
-                // RFC 7518, 6.3.1: no zeros in front. RFC 8017, A.1.1: an RSAPublicKey ends in the two.
+                // RFC 7518, 6.3.1: no zeros in front. RFC 8017, A.1.1: an RSAPublicKey ends in the
+                // two.
                 let (n, e) = (bytes(&key["n"]), bytes(&key["e"]));
                 assert_eq!((n.len(), n[0] > 127, &e[..]), (256, true, &[1, 0, 1][..]));
                 let both = [&n[..], &[2, 3], &e].concat();

@@ -42,7 +42,8 @@ fn exhausted_tenant_quota_answers_retry_after() {
     let client = place.admin();
     create(&client, "small", "k", "ed25519");
     create(&client, "large", "k", "ed25519");
-    // There are 20 ms of work, of which the key took more than 4; a signature takes less than 100 us.
+    // There are 20 ms of work, of which the key took more than 4; a signature takes less than 100
+    // us.
     let mut signed = 0;
     let problem = loop {
         match client.sign(&sign("small", "k")) {
@@ -239,8 +240,8 @@ fn a_request_is_charged_for_its_bytes_once() {
         let answer = place.ask_of("small", "POST", "/v1/transit/sign/k", &body);
         answer.split(' ').nth(1).unwrap().to_owned()
     };
-    // Some 13 KB an item: 70 us for them and 25 for its signature; together some 4 ms of the 16 that are left, and not the
-    // 100 that 40 times all of them would be.
+    // Some 13 KB an item: 70 us for them and 25 for its signature; together some 4 ms of the 16
+    // that are left, and not the 100 that 40 times all of them would be.
     assert_eq!(large(40), "200");
     client.sign(&sign("small", "k")).unwrap();
     // More than is left, which causes a debt.

@@ -81,7 +81,8 @@ fn vaults_paths_write_signatures_as_jws() {
             ("vault:v0:AAAA", "jws"),
         ] {
             let (status, answer) = verify(wrong, marshaling);
-            // Base64url without `-`, `_` and padding is base64 as well, here of bytes that are not DER.
+            // Base64url without `-`, `_` and padding is base64 as well, here of bytes that are not
+            // DER.
             if (wrong, marshaling, status) == (jws.as_str(), "asn1", 200) {
                 assert_eq!(answer["data"]["valid"], false, "{key} {wrong}");
                 continue;

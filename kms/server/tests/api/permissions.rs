@@ -57,7 +57,8 @@ const OTHERS: &[&str] = &[
     "POST /v1/transit/verify/{key}/{hash}",
 ];
 
-/// A change: the actions that its token has, its method, its route, the name in its path, and its body.
+/// A change: the actions that its token has, its method, its route, the name in its path, and its
+/// body.
 type Change = (&'static str, &'static str, &'static str, &'static str, Value);
 
 /// Every change of the service, in an order in which each of them can be made.
@@ -160,7 +161,8 @@ fn a_change_needs_its_own_permission_alone() {
     }
 }
 
-/// A caller who may create keys and not see them learns that a name is taken, and nothing else of the key.
+/// A caller who may create keys and not see them learns that a name is taken, and nothing else of
+/// the key.
 #[test]
 fn creating_a_key_that_exists_shows_it_only_to_those_who_may_see_it() {
     let local = Local::start();
@@ -179,7 +181,8 @@ fn creating_a_key_that_exists_shows_it_only_to_those_who_may_see_it() {
     assert_eq!((status, &answer["warnings"]), (200, &json!(["key k already existed"])));
 }
 
-/// An answer had the public keys of all versions: 1.5 MB for 400 of ML-DSA-87, also after each rotation.
+/// An answer had the public keys of all versions: 1.5 MB for 400 of ML-DSA-87, also after each
+/// rotation.
 #[test]
 fn vaults_answers_have_the_newest_versions() {
     let local = Local::start();
@@ -323,7 +326,8 @@ fn vaults_default_salt_conforms_where_the_key_does() {
     }
 }
 
-/// A key for tags that is derived from another key's secret is no standard's, and no way around the labels.
+/// A key for tags that is derived from another key's secret is no standard's, and no way around the
+/// labels.
 #[test]
 fn labels_allow_no_derived_tags_and_no_weak_digests() {
     let local = Local::start();

@@ -1,4 +1,5 @@
-//! The end of a generation: what was admitted before the seal was closed neither runs nor is answered afterwards.
+//! The end of a generation: what was admitted before the seal was closed neither runs nor is
+//! answered afterwards.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -13,7 +14,8 @@ use super::raw::Local;
 use super::refused;
 use super::serve::{Place, create, share_of};
 
-/// Every route whose caller is authenticated and that takes a body: method and path, with `k` for what is left open.
+/// Every route whose caller is authenticated and that takes a body: method and path, with `k` for
+/// what is left open.
 pub fn routes_with_bodies(description: &str) -> Vec<(String, String)> {
     let description: Value = serde_json::from_str(description).unwrap();
     let mut routes = Vec::new();

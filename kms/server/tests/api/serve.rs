@@ -440,7 +440,8 @@ fn enough_shares_make_a_new_administrator_and_end_every_older_token() {
     assert!(text.contains("recover-admin") && !text.contains(token.expose()));
 }
 
-/// A token that administers needs a certificate, where the configuration says so: one without is of no use.
+/// A token that administers needs a certificate, where the configuration says so: one without is of
+/// no use.
 #[test]
 fn recovered_administrator_is_bound_to_a_certificate() {
     let place = Place::new();
@@ -629,7 +630,8 @@ fn a_store_and_a_log_that_are_put_back_together_are_refused() {
     server.stop();
 }
 
-/// U2 of 2026-11: no token of a month was one, with the default configuration, and nothing said when the last one ends.
+/// U2 of 2026-11: no token of a month was one, with the default configuration, and nothing said
+/// when the last one ends.
 #[test]
 fn token_expiry_is_reported_and_last_administrator_warned() {
     let place = Place::new();

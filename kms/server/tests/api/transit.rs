@@ -548,7 +548,8 @@ fn a_token_is_not_renewed_beyond_its_end_and_revokes_itself() {
     assert_eq!(local.ask("GET", "/v1/auth/token/lookup-self", &NONE).0, 403);
 }
 
-/// Vault's own client writes `null` where it has nothing to say: `vault write -f transit/keys/k/rotate`.
+/// Vault's own client writes `null` where it has nothing to say: `vault write -f
+/// transit/keys/k/rotate`.
 #[test]
 fn null_is_no_body_on_vaults_paths() {
     let local = Local::start();
@@ -567,7 +568,8 @@ fn null_is_no_body_on_vaults_paths() {
     assert_eq!(ask("/v1/kms/policies/p", "null"), "400");
 }
 
-/// hvac's `Client.list` sends `list=True`, HashiCorp's generated Go client a slash at the end, curl the method LIST.
+/// hvac's `Client.list` sends `list=True`, HashiCorp's generated Go client a slash at the end, curl
+/// the method LIST.
 #[test]
 fn list_requests_are_accepted_in_every_client_form() {
     let local = with_keys(&[("a", "ed25519"), ("b", "ed25519")]);
