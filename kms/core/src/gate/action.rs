@@ -61,7 +61,7 @@ actions! {
     Restore = 12 "restore";
     /// Signs.
     Sign = 13 "sign";
-    /// Verifies a signature.
+    /// Verifies a signature or a tag.
     Verify = 14 "verify";
     /// Encrypts.
     Encrypt = 15 "encrypt";
@@ -71,7 +71,7 @@ actions! {
     Rewrap = 17 "rewrap";
     /// Generates a data key and returns it wrapped.
     Datakey = 18 "datakey";
-    /// Makes or verifies an HMAC tag.
+    /// Makes an HMAC tag.
     Hmac = 19 "hmac";
     /// Wraps a key.
     Wrap = 20 "wrap";
