@@ -125,8 +125,8 @@ impl Client {
     }
 
     /// Returns a client that makes one change under an `op_id`. If the change is repeated within 24
-    /// hours, it is not made again, and has the same answer. The server rejects an `op_id` for
-    /// calls that do not support it.
+    /// hours, it is not made again, and has the same answer. GET requests are sent without it.
+    /// Other calls that do not support an `op_id` fail.
     #[must_use]
     pub fn with_op_id(self, op_id: &str) -> Self {
         Client { op_id: Some(op_id.to_owned()), ..self }
