@@ -113,7 +113,7 @@ impl Client {
         let is_token =
             |token: &Zeroizing<String>| token.bytes().all(|byte| byte.is_ascii_graphic());
         if !settings.token.as_ref().is_none_or(is_token) {
-            let why = "the token has bytes that no token has; expected one line without spaces";
+            let why = "the token contains invalid characters; expected one line without spaces";
             return Err(Error::Settings(why.to_owned()));
         }
         Ok(Client {
@@ -415,7 +415,7 @@ impl Client {
     /// Sends a POST request whose body is a message.
     fn stream<A: DeserializeOwned>(&self, path: &str, body: Body<'_>) -> Result<A, Error> {
         if self.op_id.is_some() {
-            let why = "an op_id is for changes, and this changes nothing".to_owned();
+            let why = "an op_id is only possible for changes".to_owned();
             return Err(Error::Settings(why));
         }
         let (place, mut connection) = self.connected()?;
@@ -553,7 +553,7 @@ fn tls(settings: &Settings) -> Result<ClientConfig, Error> {
     let system = || SYSTEM.map(PathBuf::from).into_iter().find(|path| path.is_file());
     if let Some(path) = settings.authorities.clone().or_else(system).filter(|_| needs) {
         let wrong = |reason: String| {
-            Error::Settings(format!("cannot take authorities from {}: {reason}", path.display()))
+            Error::Settings(format!("cannot read authorities from {}: {reason}", path.display()))
         };
         let text = fs::read(&path).map_err(|error| wrong(error.to_string()))?;
         let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -571,7 +571,7 @@ fn tls(settings: &Settings) -> Result<ClientConfig, Error> {
         return Ok(config.with_no_client_auth());
     };
     let wrong = |path: &PathBuf, reason: String| {
-        Error::Settings(format!("cannot take the client's {}: {reason}", path.display()))
+        Error::Settings(format!("cannot read the client's {}: {reason}", path.display()))
     };
     let chain: Result<Vec<_>, _> =
         CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);

@@ -239,7 +239,7 @@ fn head(bytes: &[u8]) -> Result<Option<(usize, Response, usize)>, Failure> {
     };
     let status = parsed.code.ok_or_else(|| form("it has no status"))?;
     if !all("transfer-encoding").is_empty() {
-        return Err(form("its body comes in chunks; expected a length"));
+        return Err(form("its body is chunked; expected a length"));
     }
     let is_kept =
         parsed.version == Some(1) && !all("connection").iter().any(|value| value == b"close");

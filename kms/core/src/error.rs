@@ -237,7 +237,9 @@ pub enum AuditError {
         String,
     ),
     /// The record's segment was moved to the archive.
-    #[error("the audit log's record {0} is in its archive; `gabion kms audit verify` looks there")]
+    #[error(
+        "record {0} of the audit log is in its archive; read it with `gabion kms audit verify`"
+    )]
     Archived(
         /// The record's index.
         u64,
@@ -250,7 +252,7 @@ pub enum AuditError {
     ),
     /// The store is older than the log, and the records that it has to read are in the archive.
     #[error(
-        "the store knows the audit log up to record {from}, and those before {before} are in its archive: put these segments back, the newest first, since they say which keys were destroyed"
+        "the store is older than its audit log: it needs the records from {from} on, and those before {before} are in the archive; copy these segments back, the newest first, because they say which keys were destroyed"
     )]
     NeedsArchive {
         /// The index of the first record that the store does not know.
@@ -422,7 +424,7 @@ pub enum Error {
         String,
     ),
     /// The key does not exist, or the caller may not see it.
-    #[error("there is no key `{0}`")]
+    #[error("key `{0}` not found")]
     NoKey(
         /// The key's name or id.
         String,

@@ -30,7 +30,7 @@ const OWN: &[(&str, u16, bool)] = &[
 
 const TOKEN: &str = "send a token as `Authorization: Bearer TOKEN`; the command line takes it from GABION_KMS_TOKEN";
 
-const UNSEAL: &str = "`gabion kms unseal` opens it with shares or the passphrase";
+const UNSEAL: &str = "unseal it with `gabion kms unseal` and shares or the passphrase";
 
 const BY_DIGEST: &str = "name a hash: `prehash=SHA2-512` signs the digest, of a message of any size, in the pre-hash form";
 
@@ -68,7 +68,7 @@ impl Problem {
 
     /// The client certificate is revoked or no longer valid.
     pub fn revoked() -> Self {
-        Self::unauthenticated("the client's certificate has ended, or was revoked")
+        Self::unauthenticated("the client certificate has expired or was revoked")
     }
 
     /// The path does not exist.
@@ -88,30 +88,28 @@ impl Problem {
 
     /// The request arrived too slowly.
     pub fn too_slow() -> Self {
-        Self::own("timeout", "the request did not come within 30 seconds")
+        Self::own("timeout", "the request did not arrive within 30 seconds")
     }
 
     /// The body is truncated.
     pub fn ends_early() -> Self {
-        Self::bad("the body ends before its end")
+        Self::bad("the body is truncated")
     }
 
     /// The body is shorter than the parameters before its message.
     pub fn ends_before(bytes: usize) -> Self {
-        Self::bad(format!(
-            "the body ends before the {bytes} bytes that are to stand before its message"
-        ))
+        Self::bad(format!("the body is shorter than the {bytes} bytes that precede its message"))
     }
 
     /// The message arrived too slowly.
     pub fn too_slow_stream() -> Self {
-        Self::own("timeout", "less than 1 MiB of the body came in 30 seconds, and not its end")
+        Self::own("timeout", "the body arrived too slowly: less than 1 MiB in 30 seconds")
     }
 
     /// The message is too long, even for streaming.
     pub fn too_long(most: u64) -> Self {
         Self::of_code(Code::TooLarge, format!("the body has more than {most} bytes"))
-            .hint("sign a digest of it; the server's `limits.stream_max_mib` says how long a message may be")
+            .hint("sign a digest of it; the server's `limits.stream_max_mib` limits the length of messages")
     }
 
     /// The service is sealed.
@@ -130,7 +128,7 @@ impl Problem {
 
     /// The service cannot be unsealed yet: operations of the previous generation are still running.
     pub fn closing() -> Self {
-        let why = "the service that was sealed still ends operations that had begun; nothing that was given is lost";
+        let why = "operations of the sealed service are still running; the given shares are kept";
         let problem = Self::own("closing", why).hint("repeat one of the shares in a second");
         Problem { retry_after_s: Some(1), ..problem }
     }
@@ -242,12 +240,12 @@ impl From<Error> for Problem {
             Code::VersionDisabled => problem.hint("enable it with `gabion kms key enable`"),
             Code::MuRequired => problem.hint("`gabion kms sign --keep-message` computes and sends it"),
             Code::JwtRequired => problem.hint("`POST /v1/kms/jwt` and `gabion kms jwt sign` sign tokens"),
-            Code::KeyDeleted => problem.hint("`gabion kms key restore` undoes that"),
+            Code::KeyDeleted => problem.hint("restore it with `gabion kms key restore`"),
             Code::Unauthenticated => problem.hint(TOKEN),
             Code::Sealed => problem.hint(UNSEAL),
             Code::OutcomeUnknown => problem.hint("read the key before you try again"),
             Code::OpIdDone => problem.hint(
-                "if its answer was lost, revoke the token (`gabion kms token revoke ID`) and make another under a new op_id",
+                "if the response was lost, revoke the token (`gabion kms token revoke ID`) and make another under a new op_id",
             ),
             _ => problem,
         }

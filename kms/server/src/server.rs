@@ -72,8 +72,7 @@ impl Server {
     pub fn start(host: Arc<ServiceHost>, options: &Options) -> Result<Self, Error> {
         let needs_tls = options.listen.iter().any(|listen| matches!(listen, Listen::Tls(_)));
         if options.listen.is_empty() || (needs_tls && options.tls.is_none()) {
-            let why =
-                "a server needs an address, and a certificate for it: it is never an open one";
+            let why = "a server needs an address, and a certificate for network addresses";
             return Err(Error::Settings(why.to_owned()));
         }
         check_threads()?;

@@ -68,7 +68,7 @@ fn files_of_any_size_are_signed_verified_and_tagged() {
     sign("ed").fails(2).says("too_large").says("ML-DSA");
     sign("slh").fails(2).says("prehash=SHA2-512");
     sign("tags").fails(2).says("unsupported");
-    sign("none").fails(1).says("there is no key `none`");
+    sign("none").fails(1).says("key `none` not found");
     caller.run(&["sign", "--key", "mu", "--out", "sig", "--force", "not-there"]).fails(2);
     caller.run(&["sign", "--key", "mu", "--out", "sig", "--force", "."]).fails(2);
 }

@@ -60,7 +60,9 @@ impl Log {
         disk.make_folder(to).map_err(|error| no_archive(to, &error))?;
         let real = |path: &Path| disk.canonical(path).map_err(|error| unwritable(path, &error));
         if real(to)? == real(&self.folder)? {
-            return Err(AuditError::Parameter("the archive is a folder of its own, not the log's"));
+            return Err(AuditError::Parameter(
+                "the archive has to be another folder than the log's",
+            ));
         }
         let signed = self.newest().map_or(0, |newest| newest.size) / WIDTH as u64 * WIDTH as u64;
         let last = segment::last(disk, &self.folder)?.unwrap_or(0);
@@ -105,7 +107,7 @@ impl Log {
                 bundle = tiles::bundle(&*self.disk, &self.folder, frame.index / WIDTH as u64)?;
             }
             if bundle[within] != frame.entry {
-                let reason = format!("record {} is another than its bundle has", frame.index);
+                let reason = format!("record {} differs from its bundle", frame.index);
                 return Err(damaged(&segment.path, &reason));
             }
             newest_ms = newest_ms.max(entry_of(&segment.path, &frame)?.record.time_ms);

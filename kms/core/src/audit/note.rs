@@ -95,7 +95,7 @@ impl Keys {
         let is_name = |c: char| !c.is_whitespace() && !c.is_control() && c != '+';
         if !(1..=ORIGIN_MAX).contains(&origin.len()) || !origin.chars().all(is_name) {
             return Err(AuditError::Parameter(
-                "a log's name has 1 to 255 bytes, and neither spaces nor + in it",
+                "invalid log name: expected 1 to 255 bytes without spaces and +",
             ));
         }
         let engine = engine()?;

@@ -49,7 +49,7 @@ impl Log {
         let Options { segment_bytes, reserve_bytes } = options;
         if segment_bytes < SEGMENT_MIN || reserve_bytes > segment_bytes / 2 {
             return Err(AuditError::Parameter(
-                "a segment has 32 KiB at least, and the reserve half of it at most",
+                "a segment needs at least 32 KiB, and its reserve may be at most half of it",
             ));
         }
         disk.make_folder(folder).map_err(|error| unwritable(folder, &error))?;
@@ -72,14 +72,14 @@ impl Log {
         let writing = match segment::last(&*disk, folder)? {
             Some(last) => Replay { disk: &*disk, folder, last }.run(tree, entries)?,
             None if checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.size > 0) => {
-                return Err(damaged(folder, "there is a checkpoint and no segment"));
+                return Err(damaged(folder, "it has a checkpoint but no segment"));
             }
             None => first(&*disk, folder, segment_bytes)?,
         };
         let size = writing.tree.size();
         if let Some(checkpoint) = checkpoint.as_ref().filter(|checkpoint| checkpoint.size > size) {
             let reason = format!(
-                "its checkpoint tells of {} records, and {size} are there",
+                "its checkpoint has {} records, and the log has only {size}",
                 checkpoint.size
             );
             return Err(damaged(folder, &reason));
@@ -131,7 +131,7 @@ fn newest(disk: &dyn Disk, folder: &Path, keys: &Keys) -> Result<Option<Checkpoi
     };
     match note::verify(&Verifier::read(&keys.vkeys())?, note)? {
         Some(checkpoint) => Ok(Some(checkpoint)),
-        None => Err(damaged(&path, "it is signed by others, or for another log")),
+        None => Err(damaged(&path, "it is signed by other keys, or for another log")),
     }
 }
 

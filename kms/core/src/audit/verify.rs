@@ -193,10 +193,13 @@ pub fn verify<S: AsRef<str>>(
             archived: walk.archived,
             times_ms: walk.times_ms,
         }),
-        Some(_) => Err(damaged(folder, "the records are others than the checkpoint tells of")),
+        Some(_) => Err(damaged(folder, "the records differ from those of the checkpoint")),
         None => {
             let (is, told) = (walk.tree.size(), checkpoint.size);
-            Err(damaged(folder, &format!("the checkpoint tells of {told} records; there are {is}")))
+            Err(damaged(
+                folder,
+                &format!("the checkpoint has {told} records, and the log has {is}"),
+            ))
         }
     }
 }
@@ -251,7 +254,7 @@ impl<'d> Walk<'d> {
                 let found = segment::open(self.disk, archive, number, Access::Read)?;
                 let found = found.ok_or_else(|| damaged(&path, "it is missing"))?;
                 if found.head != (Head { is_moved: false, ..segment.head }) {
-                    return Err(damaged(&path, "it is another than the one that was moved"));
+                    return Err(damaged(&path, "it differs from the segment that was moved"));
                 }
                 (path, found)
             }
@@ -333,7 +336,7 @@ impl<'d> Walk<'d> {
             Some(hashes) if hashes == tile.hashes => Ok(()),
             Some(_) | None => {
                 let path = tiles::path_of(self.folder, of, tile.index, tile.hashes.len());
-                Err(damaged(&path, "it is missing, or another than the records make"))
+                Err(damaged(&path, "it is missing, or does not match the records"))
             }
         }
     }

@@ -133,7 +133,7 @@ impl Backup {
     ) -> Result<BackupOpener<'a>, Error> {
         if key.period() != self.period || key.store() != self.store.id {
             let reason = format!(
-                "it is of the period {}, and the key is that of {}",
+                "it belongs to period {}, and the key to period {}",
                 self.period,
                 key.period()
             );
@@ -142,7 +142,7 @@ impl Backup {
         // SQLite's integers are signed, and a restored store increments its incarnation.
         let numbers = [self.store.incarnation.saturating_add(1), self.revision, self.records];
         if numbers.iter().any(|&number| i64::try_from(number).is_err()) {
-            return Err(damaged(path, "its head counts further than a store does").into());
+            return Err(damaged(path, "its head has an impossible count").into());
         }
         Ok(BackupOpener::new(path, file, self.cipher(key)?, self.records)?)
     }
@@ -197,7 +197,7 @@ pub fn write_on(
     use crate::store::Store;
     let identity = store.identity();
     if key.store() != identity.id {
-        let why = format!("the key of the period {} is another store's", key.period());
+        let why = format!("the key of period {} belongs to another store", key.period());
         return Err(StoreError::Backups(why).into());
     }
     let path = folder.join(name);
@@ -447,9 +447,9 @@ impl<'a> BackupSealer<'a> {
     fn chunk(&mut self, is_last: bool) -> Result<(), StoreError> {
         let failed = |why: &str| StoreError::Backups(format!("{}: {why}", shown(self.path)));
         let sealed = self.cipher.encrypt(&nonce(self.chunks, is_last), &self.plain[..]);
-        let sealed = sealed.map_err(|_| failed("a chunk can't be sealed"))?;
+        let sealed = sealed.map_err(|_| failed("cannot seal a chunk"))?;
         self.chunks =
-            self.chunks.checked_add(1).ok_or_else(|| failed("a backup has 256 TiB at most"))?;
+            self.chunks.checked_add(1).ok_or_else(|| failed("a backup is limited to 256 TiB"))?;
         write_all(self.file, &sealed, self.offset).map_err(of_io(self.path))?;
         self.offset += sealed.len() as u64;
         self.plain.clear();
@@ -518,7 +518,7 @@ impl<'a> BackupOpener<'a> {
         self.plain = Zeroizing::new(opened.map_err(|_| {
             damaged(
                 self.path,
-                "it was changed, cut or put together of others, or is of another key",
+                "it was modified, truncated or combined from other backups, or belongs to another key",
             )
         })?);
         self.taken = 0;
@@ -550,7 +550,7 @@ impl<'a> BackupOpener<'a> {
     fn bytes(&mut self, most: usize) -> Result<Vec<u8>, StoreError> {
         let len = u32::from_le_bytes(self.array()?) as usize;
         if len > most {
-            return Err(damaged(self.path, "a record is longer than one may be"));
+            return Err(damaged(self.path, "a record is too long"));
         }
         let mut bytes = vec![0; len];
         self.take(&mut bytes)?;
@@ -566,7 +566,7 @@ impl<'a> BackupOpener<'a> {
             self.is_ended = true;
             return match self.taken == self.plain.len() && self.next.is_empty() {
                 true => Ok(None),
-                false => Err(damaged(self.path, "there is something behind its end")),
+                false => Err(damaged(self.path, "it has data after its end")),
             };
         }
         let wrong = || damaged(self.path, "it contains a malformed record");

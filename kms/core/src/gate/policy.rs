@@ -98,7 +98,7 @@ fn checked(name: &Label, text: &str, warnings: Warnings) -> Result<Vec<Policy>, 
     let in_order: BTreeMap<usize, &Policy> =
         set.policies().map(|policy| (number(policy), policy)).collect();
     if in_order.is_empty() {
-        return Err(refused(["there is no policy in it"]));
+        return Err(refused(["it contains no policy"]));
     }
     let named = |(number, policy): (usize, &Policy)| {
         Ok(with_canonical_names(policy)?.new_id(PolicyId::new(format!("{name}#{number}"))))
@@ -248,7 +248,7 @@ fn refused<T: Into<String>>(faults: impl IntoIterator<Item = T>) -> Error {
             told.push(fault);
         }
     }
-    Error::Parameter(format!("the policies are refused: {}", told.join("; ")))
+    Error::Parameter(format!("invalid policies: {}", told.join("; ")))
 }
 
 #[cfg(test)]

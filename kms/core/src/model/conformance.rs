@@ -228,7 +228,7 @@ impl FromStr for Conformance {
         let found = Self::ALL.into_iter().find(|known| known.as_str() == text);
         found.ok_or_else(|| match text {
             "hsm" | "fips-module" => Error::Unsupported(format!(
-                "no key here is `{text}`: keys are held in software, by no validated module"
+                "`{text}` is not available: keys are held in software, outside of validated modules"
             )),
             _ => Error::Parameter(format!(
                 "unknown conformance label `{text}`; expected cnsa2, fips-alg or software"

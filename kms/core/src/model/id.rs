@@ -90,7 +90,7 @@ impl KeyAlgorithm {
                 Ok(KeyAlgorithm(AlgorithmKind::Engine(algorithm)))
             }
             Kind::Signature | Kind::Kem | Kind::KeyExchange => Err(Error::Unsupported(format!(
-                "there are no keys of {algorithm} yet; expected a KEM, or a signature algorithm whose keys signing does not use up"
+                "keys of {algorithm} are not supported; expected a KEM, or a stateless signature algorithm"
             ))),
         }
     }
@@ -221,7 +221,7 @@ impl FromStr for KeyAlgorithm {
     fn from_str(text: &str) -> Result<Self, Error> {
         Self::all().find(|known| known.to_string() == text).ok_or_else(|| {
             Error::Unsupported(format!(
-                "there are no keys of `{}`; expected an algorithm's name in lower case, such as ml-dsa-65 or xaes-256-gcm",
+                "unknown algorithm `{}`; expected an algorithm's name in lower case, such as ml-dsa-65 or xaes-256-gcm",
                 shown(text)
             ))
         })

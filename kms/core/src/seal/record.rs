@@ -145,7 +145,7 @@ impl Sealer {
             return Err(refused("a newer program sealed it"));
         }
         if format < WITHOUT_MANIFEST || version != self.root_version {
-            return Err(refused("it is of no format that there is, or under another root key"));
+            return Err(refused("its format is unknown, or it is sealed under another root key"));
         }
         let mut nonce = [0; NONCE];
         nonce.copy_from_slice(&head[5..]);

@@ -145,7 +145,7 @@ fn finish(
 }
 
 fn busy() -> Problem {
-    Problem::busy("as many messages come in pieces as there may be at a time", AGAIN_S)
+    Problem::busy("the number of concurrent streamed messages is at its limit", AGAIN_S)
 }
 
 /// Charges for received bytes.

@@ -129,7 +129,7 @@ pub fn restore(config: &Config, copy: &Path, key: Option<&Path>) -> Result<(), g
     match (Backup::read(copy)?, key) {
         (None, None) => Ok(SqliteStore::restore(copy, &config.store.path)?),
         (None, Some(_)) => {
-            let why = "no period's key seals that copy: it is of an older program, and is restored without one";
+            let why = "the backup is not sealed by a period's key: an older program made it; restore it without a key";
             Err(gabion_kms::Error::Parameter(why.to_owned()))
         }
         (Some(said), key) => {

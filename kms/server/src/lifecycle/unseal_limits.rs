@@ -165,7 +165,7 @@ impl Drop for PassphraseAttempt<'_> {
 impl ThrottleState {
     fn may(&self, client: ClientAddress) -> Result<(), Problem> {
         if self.under_way.contains(&client) {
-            let why = "a passphrase from there is being looked at";
+            let why = "another passphrase attempt of this client is running";
             return Err(Problem::busy(why, 1));
         }
         let at = Instant::now();
@@ -174,8 +174,9 @@ impl ThrottleState {
         match ahead.saturating_sub(EVERY * (AT_ONCE - 1)) {
             Duration::ZERO => Ok(()),
             left => {
-                let why = "there were too many passphrases from there";
-                let hint = "shares are taken at any time, and so is a passphrase at the server's own socket";
+                let why = "too many passphrase attempts of this client";
+                let hint =
+                    "shares are always accepted, and so is a passphrase at the server's own socket";
                 Err(Problem::busy(why, left.as_secs() + 1).hint(hint))
             }
         }
@@ -200,7 +201,7 @@ impl ThrottleState {
 }
 
 fn others() -> Problem {
-    Problem::busy("too many passphrases are being looked at", 1)
+    Problem::busy("too many passphrase attempts are running", 1)
 }
 
 #[cfg(test)]

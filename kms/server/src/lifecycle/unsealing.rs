@@ -200,7 +200,7 @@ impl Unsealing {
             // The giver of the last share must not redirect the other shares to a token of their
             // own.
             let why = "the shares that were given before are for another administrator, certificate or lifetime";
-            return Err(Problem::bad(why).hint("`gabion kms recover-admin --reset` forgets those"));
+            return Err(Problem::bad(why).hint("`gabion kms recover-admin --reset` drops them"));
         }
         if !enough(&mut recovery.shares, share)? {
             return Ok((told(&recovery.shares, None), None));
@@ -264,9 +264,10 @@ fn may_forget(client: ClientAddress) -> Result<(), Problem> {
     if !client.is_stranger() {
         return Ok(());
     }
-    let why = "who gives no share has none of others' forgotten";
-    Err(Problem::denied(why)
-        .hint("give a share of yours with it, or ask at the server's own socket or by a client's certificate"))
+    let why = "only a holder of a share may reset the shares of others";
+    Err(Problem::denied(why).hint(
+        "give your share with the request, or use the server's own socket or a client certificate",
+    ))
 }
 
 fn read(share: &Secret) -> Result<Share, Problem> {
@@ -279,8 +280,10 @@ fn read(share: &Secret) -> Result<Share, Problem> {
 fn enough(given: &mut Vec<Share>, share: Share) -> Result<bool, Problem> {
     // Shares of two sets cannot be combined: the first one determines the set.
     if given.first().is_some_and(|first| first.set() != share.set()) {
-        return Err(Problem::bad("the share is of another set than those that were given before")
-            .hint("the same command with `--reset` forgets those"));
+        return Err(Problem::bad(
+            "the share belongs to another set than those that were given before",
+        )
+        .hint("repeat the command with `--reset` to drop them"));
     }
     if given.iter().all(|known| known.index() != share.index()) && given.len() < GIVEN_MAX {
         given.push(share);

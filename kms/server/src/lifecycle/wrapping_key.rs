@@ -149,7 +149,7 @@ fn keep(service: &Weak<Service>, pair: &PrivateKey) -> Result<(), Error> {
 }
 
 fn busy() -> Problem {
-    Problem::busy("the service's RSA key is being made, which takes seconds", AGAIN_S)
+    Problem::busy("the service's RSA key is being generated, which takes seconds", AGAIN_S)
         .hint("retry later, or wrap keys for the X-Wing key, which is available at once")
 }
 

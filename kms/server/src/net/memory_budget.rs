@@ -102,14 +102,14 @@ impl MemoryBudget {
         let mut callers = self.callers();
         let own = callers.get(caller).copied().unwrap_or(0);
         if own.saturating_add(wanted) > self.of_caller {
-            let why = "the caller's requests and answers take as much memory as one caller's may";
+            let why = "the caller's requests and responses use up the memory limit per caller";
             return Err(self.refuse(why));
         }
         if is_short {
             return Ok(None);
         }
         if self.all.load(Ordering::Relaxed).saturating_add(wanted) > self.total {
-            return Err(self.refuse("requests and answers take as much memory as all may together"));
+            return Err(self.refuse("requests and responses use up the memory limit of the server"));
         }
         Ok(Some(self.reserve(&mut callers, caller, wanted)))
     }

@@ -29,7 +29,7 @@ impl Query {
                 )));
             }
             if found.iter().any(|(before, _)| *before == name) {
-                return Err(Problem::bad(format!("the parameter `{name}` comes twice")));
+                return Err(Problem::bad(format!("duplicate parameter `{name}`")));
             }
             found.push((name, value));
         }

@@ -197,7 +197,7 @@ fn key_id_does_not_reveal_a_hidden_name() {
         for key in [&secret.id, &gone.id, &sealed.id, &nowhere] {
             for problem in asked_every_way(who, key) {
                 assert_eq!(problem.code, "not_found", "{problem:?}");
-                assert_eq!(problem.message, format!("there is no key `{key}`"));
+                assert_eq!(problem.message, format!("key `{key}` not found"));
             }
         }
     }
@@ -218,10 +218,10 @@ fn key_id_does_not_reveal_a_hidden_name() {
     }
     let sign =
         refused(ci.post::<Value>("/v1/kms/sign", &json!({"key": secret.id, "message": "bQ=="})));
-    assert_eq!(sign.message, format!("there is no key `{}`", secret.id));
+    assert_eq!(sign.message, format!("key `{}` not found", secret.id));
     // By its name it is the name that comes back.
     let sign = refused(
         ci.post::<Value>("/v1/kms/sign", &json!({"key": "project-nightingale", "message": "bQ=="})),
     );
-    assert_eq!(sign.message, "there is no key `project-nightingale`");
+    assert_eq!(sign.message, "key `project-nightingale` not found");
 }
