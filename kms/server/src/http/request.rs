@@ -101,8 +101,7 @@ async fn reply(
     let admission = admit(state, from, &head, body.size_hint().exact(), id);
     // A client that waits for `100 Continue` has not sent a body.
     if admission.is_err() && !head.headers.contains_key(EXPECT) {
-        // Read the rest of the body, so that it is not parsed as the next request of the
-        // connection.
+        // The rest of the body must not be parsed as the next request.
         forget(&mut body, state.body_max).await;
     }
     let Admission { route, stream_handler, parts, caller, query, reserved } = admission?;
