@@ -7,8 +7,8 @@ use gabion_backend::rights;
 /// The environment variable that selects the backend.
 pub const BACKEND_VARIABLE: &str = "GABION_BACKEND";
 
-/// The environment variable that makes the engine verify every signature before it is returned, or
-/// make it twice (SLH-DSA).
+/// The environment variable that makes the engine verify signatures before it returns them, and make
+/// SLH-DSA signatures twice. See [`Config::verify_after_sign`].
 pub const VERIFY_VARIABLE: &str = "GABION_VERIFY_AFTER_SIGN";
 
 /// The environment variable that forbids GPUs.
@@ -17,26 +17,37 @@ pub const GPU_VARIABLE: &str = "GABION_GPU";
 /// The configuration of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// The name of the only backend to use; `None` for the best one of the processor that passes
-    /// its self-test. If it is a device (`cuda`), the processor's backends run the operations that
-    /// the device does not support or loses. A GPU is used only if it is named here.
+    /// The name of the only backend to use. If `None`, all backends of the processor are used, best
+    /// first; if one fails its self-test, the next one runs the batch. If the name is `cuda` (a
+    /// GPU), the processor's backends run the operations that the GPU does not support, and repeat
+    /// the batches that it fails to finish. A GPU is used only if it is named here.
+    ///
+    /// Creating an engine fails with [`Error::NoSuchBackend`](crate::Error::NoSuchBackend) if the
+    /// name is unknown, and with [`Error::NoDevice`](crate::Error::NoDevice) if `cuda` is named and
+    /// the machine has no NVIDIA driver or GPU.
     pub backend: Option<String>,
-    /// Whether GPUs are neither used nor searched for, even if `backend` names one.
+    /// Whether GPUs are neither used nor searched for. If `backend` names `cuda`, creating an
+    /// engine then fails with [`Error::NoDevice`](crate::Error::NoDevice).
     pub without_gpu: bool,
     /// Whether [`Engine::sign`](crate::Engine::sign), its variants and
     /// [`Engine::sign_many`](crate::Engine::sign_many) verify every signature before they return
     /// it.
     ///
     /// A fault during signing, caused by an attacker (for example with Rowhammer) or an ageing
-    /// processor, can produce a signature that reveals the private key. With this option such a
-    /// lane gets [`Status::Fault`](crate::Status::Fault), its signature is wiped, and the backend
-    /// is tested again. This costs a verification per signature, about a fifth of an ML-DSA
-    /// signature. Faulty SLH-DSA signatures verify, so each is made twice and compared, which
+    /// processor, can produce a signature that reveals the private key. With this option the status
+    /// of such a signature is [`Status::Fault`](crate::Status::Fault), its bytes are wiped, and the
+    /// backends that ran the algorithm are tested again; those that fail are not used for it
+    /// anymore in this process. This costs a verification per signature, about a fifth of an ML-DSA
+    /// signature. Faulty SLH-DSA signatures can verify, so each is made twice and compared, which
     /// doubles the time.
+    ///
+    /// The option applies to all algorithms of these functions, also in queues and on GPUs. It does
+    /// not apply to stateful keys (LMS, HSS, XMSS, XMSS^MT), nor to batches of
+    /// [`Engine::run`](crate::Engine::run).
     ///
     /// Not detected: an ML-DSA mask that is used twice or is not random, because such signatures
     /// verify. Off by default; hedged signing, which is the default, already makes most such faults
-    /// useless to an attacker. Batches of [`Engine::run`](crate::Engine::run) are not verified.
+    /// useless to an attacker.
     pub verify_after_sign: bool,
 }
 
@@ -45,10 +56,11 @@ impl Config {
     ///
     /// - `GABION_BACKEND` names the backend; if unset, empty or `auto`, it is detected.
     /// - `GABION_GPU` forbids GPUs unless it is unset, empty or `auto`.
-    /// - `GABION_VERIFY_AFTER_SIGN` enables the verification unless it is unset, empty or `0`.
+    /// - `GABION_VERIFY_AFTER_SIGN` enables the verification unless it is unset, empty or `0`. Any
+    ///   other value enables it, including `off`, `no` and `false`.
     ///
-    /// A program with more rights than its caller ignores all of them, because the caller could
-    /// make every operation fail. Such a program uses no GPU.
+    /// A program with more rights than its caller (set-uid, set-gid, file capabilities) ignores all
+    /// of them, because the caller could make every operation fail. Such a program uses no GPU.
     pub fn from_environment() -> Self {
         Config::from_variables(|name| std::env::var_os(name), rights::is_privileged())
     }
@@ -74,7 +86,7 @@ fn chosen(value: Option<OsString>) -> Option<String> {
         .filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case("auto"))
 }
 
-/// Returns whether a switch in the environment is on.
+/// Returns whether a switch in the environment is on: any value except the empty string and `0`.
 fn is_on(value: Option<OsString>) -> bool {
     value.is_some_and(|value| !value.is_empty() && value != "0")
 }
