@@ -7,8 +7,8 @@ use gabion_backend::rights;
 /// The environment variable that selects the backend.
 pub const BACKEND_VARIABLE: &str = "GABION_BACKEND";
 
-/// The environment variable that makes the engine verify signatures before it returns them, and make
-/// SLH-DSA signatures twice. See [`Config::verify_after_sign`].
+/// The environment variable that makes the engine verify signatures before it returns them, and
+/// make SLH-DSA signatures twice. See [`Config::verify_after_sign`].
 pub const VERIFY_VARIABLE: &str = "GABION_VERIFY_AFTER_SIGN";
 
 /// The environment variable that forbids GPUs.
