@@ -9,21 +9,24 @@ use super::terms::{Caps, FORMAT, Identity, Revision, StoreError};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "a transaction is committed only if this says so"]
 pub enum Outcome {
-    /// All of the transaction was applied.
+    /// All of the transaction was applied, and is as durable as [`Caps::durability`] says.
     Committed(Revision),
     /// Nothing of the transaction was applied.
     Conflict(Conflict),
-    /// The outcome is unknown, and the transaction may still be applied later. Use
-    /// [`super::settle()`] to find out.
+    /// The outcome is unknown, and the transaction may still be applied later. Call
+    /// [`super::settle()`] to find out: it commits the same transaction again, which cannot apply
+    /// it twice.
     Unknown,
 }
 
-/// A record whose generation differs from the one that a transaction expected.
+/// A record whose generation differs from the one that a guard or write of a transaction expected.
+/// If several differ, this is any one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// The record's path.
     pub path: RecordPath,
-    /// The generation that it has.
+    /// The generation that it has: the number of its writes, of which a tombstone is one; 0 if it
+    /// was never written.
     pub found: u64,
 }
 
@@ -32,12 +35,12 @@ pub struct Conflict {
 pub struct ScannedRecord<'a> {
     /// The path.
     pub path: &'a RecordPath,
-    /// The generation: the number of writes.
+    /// The generation: the number of writes, of which a tombstone is one.
     pub generation: u64,
     /// The value, if values were requested. Always `None` for a tombstone.
     pub value: Option<&'a [u8]>,
-    /// [`Record::digest`](super::Record::digest), as the store has it. Reading the record checks it
-    /// against the value.
+    /// [`Record::digest`](super::Record::digest), as it is stored. `scan` does not compare it with
+    /// the value; [`Store::read`] and [`Store::list`] do.
     pub digest: [u8; 16],
 }
 
@@ -65,14 +68,16 @@ pub trait Store: Send + Sync {
     /// Returns the store's identity.
     fn identity(&self) -> Identity;
 
-    /// Reads records, all of one revision. The revision includes every commit that was acknowledged
-    /// before.
+    /// Reads records, all of one revision, in the order of `paths`. The revision includes every
+    /// commit that returned [`Outcome::Committed`] before the call.
     ///
     /// # Errors
     /// The store is unavailable or damaged.
     fn read(&self, paths: &[RecordPath]) -> Result<ReadResult, StoreError>;
 
-    /// Reads at most `most` records under a path, in order, after another path.
+    /// Reads at most `most` records whose paths are strictly under `under`, in byte order of their
+    /// paths, tombstones included. If `after` is given, only records with a greater path are read;
+    /// to read the next page, pass the last path of the previous one.
     ///
     /// # Errors
     /// Those of [`Self::read`].
@@ -84,16 +89,19 @@ pub trait Store: Send + Sync {
     ) -> Result<Page, StoreError>;
 
     /// Visits every record, tombstones included, in any order and all of one revision. Values are
-    /// read only if requested.
+    /// read only if requested. The store may be locked meanwhile: `visit` must not call it.
     ///
     /// # Errors
     /// Those of [`Self::read`]; the first error of `visit`.
     fn scan(&self, with_values: bool, visit: &mut Visit<'_>) -> Result<Revision, StoreError>;
 
-    /// Commits a transaction atomically.
+    /// Commits a transaction atomically. Blocks until the changes are as durable as
+    /// [`Caps::durability`] says.
     ///
     /// # Errors
-    /// After any error nothing of the transaction was applied, and never will be.
+    /// After any error nothing of the transaction was applied, and never will be. If the store
+    /// cannot rule out that the transaction was or will be applied, it must return
+    /// `Ok(Outcome::Unknown)` instead.
     fn commit(&self, transaction: &Transaction) -> Result<Outcome, StoreError>;
 
     /// Returns the format that the store claims to have. It is not authenticated.
