@@ -32,7 +32,6 @@ const MAGIC: [u8; 8] = *b"gabback1";
 /// # Errors
 /// If the key is in use; if it was handed over or retired here; if the file `out` exists; if a file
 /// cannot be read or written.
-/// written.
 pub fn backup(environment: &Environment, key: &Path, out: &Path) -> Result<(), LedgerError> {
     let disk = &*environment.disk;
     let paths = Paths::resolve_existing(disk, key)?;

@@ -1,16 +1,29 @@
 //! The file-based ledger.
 //!
-//! ```text
-//!   open      lock > head and state > machine > anchors agree > log agrees          a refusal changes nothing
-//!   reserve   [ block in memory ] enough: from it, without a call
-//!             not: generation + 1 with a higher `next`  > sync state > raise each anchor > the block is larger
-//!   close     sync log > its end, and what is left of the block: generation + 1 with `next` at its start > sync > anchors
-//! ```
+//! The *head* is the first block of `KEY.state`: the parts of the state that never change. The
+//! *block* is the range of indexes that the state on disk counts as used, but that were not handed
+//! out yet. *Boot* is the boot ID of the running system.
 //!
-//! A crash between writing the state and the anchors leaves the state one generation ahead. This is
-//! safe, because no index of the block was handed out. After a failed write or sync the content of
-//! the disk is unknown, so the ledger stops working. A newly opened ledger first rewrites the data
-//! it has read, because data in the system's cache may never reach the disk after a failed sync.
+//! - **Open**: take the lock, read head and state, compare the machine ID, compare each anchor with
+//!   the state, then compare the log with the state. A refusal changes nothing.
+//! - **Reserve**: if the block in memory has enough indexes, take them from it without accessing
+//!   the files. Otherwise write the state with the next generation and a higher `next`, then sync
+//!   it, then raise each anchor, then extend the block.
+//! - **Record**: append the entries to the log. If one of them has a request ID, sync the log
+//!   before the call returns.
+//! - **Close**: sync the log. Then write a state with the next generation, the end of the log, and
+//!   `next` at the first unused index of the block; sync it; raise each anchor. Nothing is written
+//!   if neither the log nor the block requires it.
+//!
+//! A crash between writing the state and raising the anchors leaves the state one generation ahead.
+//! After a reservation this is safe, because no index of the block was handed out. After a close it
+//! is safe, because `next` falls back only to indexes that were never handed out, and the block in
+//! memory was emptied before.
+//!
+//! After a failed write or sync the content of the disk is unknown, so the ledger stops working;
+//! close the key and open it again to continue. Before its first write, a newly opened ledger
+//! rewrites and syncs the state it has read, because after a failed sync that data may be only in
+//! the system's cache and never reach the disk.
 
 use std::io;
 use std::ops::Range;
@@ -38,13 +51,15 @@ use crate::slots::Slots;
 
 /// Options for opening a ledger.
 pub struct Options {
-    /// The minimum number of indexes to reserve at once. Larger blocks are faster, but a crash
-    /// burns more.
+    /// The minimum number of indexes to reserve at once; 1 by default. Larger blocks are faster,
+    /// but a crash burns more. If fewer indexes are left, all of them are reserved.
     pub ahead: u64,
-    /// The number of messages to sign, if `ahead` is limited by it and by the remaining indexes:
-    /// see [`reserve_max`]. Later reservations apply the limit that [`reserve_max`] has then.
+    /// The number of messages to sign. If it is given, opening the key fails with
+    /// [`LedgerError::Reserve`] if `ahead` exceeds both this number and [`reserve_max`], and later
+    /// reservations apply the limit that [`reserve_max`] has then. `None` (the default) does not
+    /// limit `ahead`.
     pub messages: Option<u64>,
-    /// How long to wait while another process holds the lock.
+    /// How long to wait while another process holds the lock; 30 seconds by default.
     pub wait: Duration,
     /// Anchors in addition to those named in the state. [`recover`](crate::recover) does not raise
     /// them, so a recovered key is rejected while they hold the previous generation.
@@ -100,13 +115,14 @@ impl ReservationSize {
     }
 }
 
-/// Keys with fewer indexes than this can spare an eighth of the remaining ones; larger keys at
-/// least a fixed number.
+/// Keys with fewer indexes than this can spare an eighth of the remaining ones; all other keys can
+/// spare 64 or an eighth, whichever is more.
 const SMALL_KEY: u64 = 512;
 
 /// Returns how many indexes may be reserved in advance by a key or sector that has `all` indexes,
 /// of which `left` remain: an eighth of the remaining ones, and at least 64 for keys with 512 or
-/// more indexes.
+/// more indexes. The result is 0 if a key with fewer indexes has less than 8 left, and can exceed
+/// `left`.
 pub fn reserve_max(all: u64, left: u64) -> u64 {
     let eighth = left / 8;
     if all < SMALL_KEY { eighth } else { eighth.max(64) }
@@ -134,7 +150,8 @@ pub struct SharedLedger {
     paths: Paths,
     /// The machine's host name for the log, read once.
     host: String,
-    /// Incremented when handed-out blocks are burnt: earlier reservations then yield no index.
+    /// Incremented when the boot ID has changed and handed-out indexes are burnt: earlier
+    /// reservations then yield no index.
     epoch: AtomicU64,
     inner: Mutex<Inner>,
 }
@@ -145,7 +162,8 @@ struct Inner {
     lock: Option<Lock>,
     /// Why the ledger has stopped working.
     broken: Option<String>,
-    /// Whether the data that was read is known to be on the disk.
+    /// Whether the data that was read was rewritten and synced, so that it is known to be on the
+    /// disk.
     settled: bool,
     ahead: ReservationSize,
     head: Head,
@@ -155,7 +173,7 @@ struct Inner {
     log_file: Identity,
     /// Reserved indexes that were not handed out.
     block: Range<u64>,
-    /// The boot of the machine in which the block was reserved.
+    /// The digest of the boot ID of the system in which the block was reserved.
     boot: [u8; 32],
     anchors: Vec<Box<dyn Anchor>>,
     log: Log,
@@ -167,7 +185,9 @@ impl FilesLedger {
     /// # Errors
     /// - [`LedgerError::Unsafe`] with the reason if the state may not be the newest one, or belongs
     ///   to another key or machine.
-    /// - [`LedgerError::Held`] if another process holds it longer than the options allow.
+    /// - [`LedgerError::Held`] if another process holds its lock, or a copy of the key holds an
+    ///   anchor, longer than the options allow.
+    /// - [`LedgerError::Reserve`] if `options.ahead` is larger than the key can spare.
     /// - [`LedgerError::Unavailable`] if a file cannot be read.
     ///
     /// No error changes anything.
@@ -413,7 +433,7 @@ pub fn held_anchor(name: &Path) -> LedgerError {
 struct ReservationGuard {
     shared: Arc<SharedLedger>,
     epoch: u64,
-    /// The boot of the machine in which the indexes were reserved.
+    /// The digest of the boot ID of the system in which the indexes were reserved.
     boot: [u8; 32],
 }
 
@@ -457,8 +477,9 @@ impl SharedLedger {
         Err(unsafe_state(&self.paths.state, reason))
     }
 
-    /// Burns the indexes in memory if the machine has rebooted since, as after restoring a
-    /// snapshot.
+    /// Burns the indexes in memory if the kernel's boot ID differs from the one of the reservation:
+    /// the process was resumed after a reboot (CRIU). A virtual machine that is resumed or cloned
+    /// from a memory snapshot keeps its boot ID and is not detected.
     fn check_boot(&self, inner: &mut Inner) {
         let boot = self.environment.machine.boot();
         if inner.boot != boot {
@@ -737,8 +758,8 @@ impl Inner {
 
 pub(crate) const OTHER_MACHINE: &str = "it was written on another machine";
 
-/// Compares all anchors with the state; all must match. Returns the name of one that is a
-/// generation behind.
+/// Compares all anchors with the state; each must match it or be one generation behind. Returns the
+/// name of one that is behind.
 fn check_anchors<'a>(
     paths: &Paths,
     anchors: impl Iterator<Item = &'a mut Box<dyn Anchor>>,
