@@ -12,8 +12,8 @@
 //! - **Record**: append the entries to the log. If one of them has a request ID, sync the log
 //!   before the call returns.
 //! - **Close**: sync the log. Then write a state with the next generation, the end of the log, and
-//!   `next` at the first unused index of the block; sync it; raise each anchor. Nothing is written
-//!   if neither the log nor the block requires it.
+//!   `next` at the first unused index of the block; sync it; raise each anchor. The state is not
+//!   written if the block is empty and the log has not grown.
 //!
 //! A crash between writing the state and raising the anchors leaves the state one generation ahead.
 //! After a reservation this is safe, because no index of the block was handed out. After a close it
