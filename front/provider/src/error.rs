@@ -142,7 +142,7 @@ impl Failure {
 
     /// A reason of proverr.h, or one of err.h that every library has.
     fn reason(&self) -> u32 {
-        use gabion_engine::Error;
+        use gabion_engine::{Error, Status};
         match self {
             Failure::Digest => INVALID_DIGEST,
             Failure::Seed { .. } => INVALID_SEED_LENGTH,
@@ -171,7 +171,9 @@ impl Failure {
             ) => NOT_SUPPORTED,
             Failure::Engine(Error::Pairwise(_) | Error::NoBackend(_)) => SELF_TEST_KAT_FAILURE,
             Failure::Engine(Error::Ledger(_)) => OPERATION_FAIL,
-            Failure::Panic(_) => INTERNAL_ERROR,
+            Failure::Panic(_) | Failure::Engine(Error::Lane { status: Status::Fault, .. }) => {
+                INTERNAL_ERROR
+            }
             // The reason that all OpenSSL libraries report when memory is exhausted.
             Failure::Engine(Error::NoMemory(_)) => MALLOC_FAILURE,
             Failure::Length { .. } | Failure::Engine(_) => INVALID_DATA,
@@ -182,7 +184,7 @@ impl Failure {
     /// stderr: OpenSSL may drop the error and go on with another provider. A lack of memory is not:
     /// it passes, and the rest of the process says the same.
     pub fn is_fault(&self) -> bool {
-        use gabion_engine::Error;
+        use gabion_engine::{Error, Status};
         matches!(
             self,
             Failure::Engine(
@@ -191,6 +193,7 @@ impl Failure {
                     | Error::NoDevice { .. }
                     | Error::NoBackend(_)
                     | Error::Pairwise(_)
+                    | Error::Lane { status: Status::Fault, .. }
             ) | Failure::Panic(_)
         )
     }
@@ -225,13 +228,16 @@ const MALLOC_FAILURE: u32 = 256 | FATAL;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use gabion_engine::{Algorithm, EntropyError, Error};
+    use gabion_engine::{Algorithm, EntropyError, Error, Status};
 
     #[test]
     fn faults_are_told_apart_from_bad_input() {
         let entropy = Failure::Engine(Error::Entropy(EntropyError("x".into())));
         let backend = Failure::Engine(Error::NoBackend(Algorithm::MlKem512));
-        for fault in [entropy, backend, Failure::Panic("x".into())] {
+        let (algorithm, task) = (Algorithm::MlDsa44, gabion_engine::Task::Sign);
+        let lane = Failure::Engine(Error::Lane { algorithm, task, status: Status::Fault });
+        assert_eq!(lane.reason(), INTERNAL_ERROR);
+        for fault in [entropy, backend, lane, Failure::Panic("x".into())] {
             assert!(fault.is_fault(), "{fault}");
         }
         let length = gabion_engine::Error::BadSignature;
