@@ -5,8 +5,8 @@
 //!          --KeyProvider, SigningKey----------> signing     --+--> gabion-engine
 //!          --SignatureVerificationAlgorithm---> verification--+    (keys expanded once, OsEntropy)
 //!          --SecureRandom---------------------> this file   --+
-//!          --cipher suites, HKDF, RSA, P-521--> aws-lc-rs, as rustls has them
 //!          --cipher suites, HKDF, RSA, P-521--> aws-lc-rs, as in rustls
+//! ```
 //!
 //! - Handshakes use X25519MLKEM768 if both sides support it; [`groups`] has all TLS groups of the
 //!   engine.

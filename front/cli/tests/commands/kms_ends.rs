@@ -219,7 +219,7 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     let shares = String::from_utf8(work.read("shares")).unwrap();
     let first = shares.lines().next().unwrap();
     for (few, says) in [
-        ("", "there is no share"),
+        ("", "no share was given"),
         (first, "2 are needed"),
         (&*format!("{first}\n{first}"), "2 are needed"),
         ("gbs1-nonsense", "invalid share"),

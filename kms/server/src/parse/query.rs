@@ -122,7 +122,7 @@ mod tests {
         assert!(Query::read(None, &[]).unwrap().text("a").is_none());
         for (text, says) in [
             ("afer=1", "`afer`"),
-            ("after=1&after=1", "twice"),
+            ("after=1&after=1", "duplicate"),
             ("after=%2", "escape"),
             ("after=%zz", "escape"),
             ("after=%ff", "escape"),

@@ -241,7 +241,7 @@ fn stream_prefix_has_the_declared_length() {
         ("key=mu&signature_bytes=2420&context=x", "malformed", "`context` is not base64"),
         ("key=mu&signature_bytes=2420&prehash=md5", "bad_request", "unknown hash"),
         ("key=mu&signature_bytes=2420&padding=pss", "unsupported", "of RSA keys alone"),
-        ("key=none&signature_bytes=2420", "not_found", "no key `none`"),
+        ("key=none&signature_bytes=2420", "not_found", "key `none` not found"),
         ("key=mu&signature_bytes=2420&version=9", "not_found", "no version 9"),
         ("key=mu&signature_bytes=2420&tag_bytes=1", "bad_request", "unknown parameter"),
     ] {

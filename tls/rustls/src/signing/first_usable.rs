@@ -22,7 +22,7 @@ use rustls::sign::CertifiedKey;
 /// # }
 ///
 /// gabion_rustls::install_default().expect("nobody else installed one");
-/// Use CertifiedKey::from_der or CertifiedKey::new.
+/// // In a program: CertifiedKey::from_der or CertifiedKey::new.
 /// let ml_dsa: CertifiedKey = certified(Algorithm::MlDsa65)?;
 /// let ecdsa: CertifiedKey = certified(Algorithm::EcdsaP256)?;
 /// let config = rustls::ServerConfig::builder()

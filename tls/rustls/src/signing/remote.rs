@@ -21,7 +21,7 @@ use crate::schemes::algorithm_of;
 /// use gabion_rustls::signing::{RemoteKey, remote_key};
 /// use rustls::SignatureScheme;
 ///
-/// Stands in for a signing service.
+/// /// Stands in for a signing service.
 /// struct Service(SigningKey);
 ///
 /// impl RemoteKey for Service {
