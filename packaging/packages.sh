@@ -7,7 +7,20 @@
 #   gabion-openssl-provider   Gabion's provider for the system's OpenSSL 3.5 or newer; off until it is enabled
 #   libgabion1, libgabion-dev the C library, and what programs are compiled with
 
+nfpm_version=v2.45.2
+tools=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/tools
+maintainer='The Gabion authors <maintainers@gabion.invalid>'
 packages='gabion gabion-bench gabion-kms gabion-openssl gabion-openssl-provider libgabion1 libgabion-dev'
+
+# build_nfpm  builds the program that writes packages, in a folder of its own: two builds at the same time do not meet.
+build_nfpm() {
+    nfpm_folder=$(mktemp -d)
+    GOBIN=$nfpm_folder go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" &&
+        mkdir -p "$tools/bin" && mv "$nfpm_folder/nfpm" "$tools/bin/nfpm-$nfpm_version"
+    nfpm_status=$?
+    rm -rf "$nfpm_folder"
+    return $nfpm_status
+}
 
 # describe PACKAGE FORMAT  prints the description. FORMAT is deb or rpm; files are those of $stage/FORMAT/PACKAGE.
 describe() {

@@ -32,6 +32,13 @@ check() {
     fi
 }
 
+# finds_nothing COMMAND...  succeeds if a search ran and found nothing.
+finds_nothing() {
+    code=0
+    "$@" || code=$?
+    [ "$code" -eq 1 ]
+}
+
 # The bill of materials: a licence for each component, and nothing of the building machine.
 licences() {
     components=$(grep -c '"purl"' "$1")
@@ -45,7 +52,7 @@ names() {
         grep -q "$word" "$names_file" || { echo "$word is not in $names_file"; return 1; }
     done
 }
-is_free_of_paths() { ! grep -n -w -F -e "$PWD" -e "$HOME/" -e "$(hostname)" "$@"; }
+is_free_of_paths() { finds_nothing grep -n -w -F -e "$PWD" -e "$HOME/" -e "$(hostname)" "$@"; }
 packages_have_notices() {
     for package in "$dist"/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar -t | grep -q 'share/doc/.*/THIRD-PARTY$' || { echo "$package"; return 1; }
@@ -64,7 +71,11 @@ bom() {
 
 # The tarball, in a folder of its own, with the tools of a bare server.
 bare() { env -i PATH="$at/bin:/usr/bin:/bin" HOME="$work/home" GABION_OPENSSL_FIPS_MODE="${mode-}" "$@"; }
-refuses() { ! "$@"; }
+refuses() {
+    code=0
+    "$@" || code=$?
+    case $code in 0 | 126 | 127) return 1 ;; esac
+}
 says() {
     said=$1
     shift

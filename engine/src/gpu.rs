@@ -96,7 +96,7 @@ fn report_of<S: Source>(
 /// processes that start later. Each report is returned with the result of saving it.
 ///
 /// # Errors
-/// As for [`report`].
+/// Fails like [`report`].
 pub fn measure(
     config: &Config,
     tell: impl FnMut(&DeviceDescription, Algorithm, Task),

@@ -69,7 +69,7 @@ impl Settings {
     /// an error.
     ///
     /// # Errors
-    /// As for [`Settings::from_process`].
+    /// Fails like [`Settings::from_process`].
     pub fn from_lookup(lookup: impl Fn(&str) -> Option<OsString>) -> Result<Self> {
         let value = |name: &str| lookup(name).filter(|value| !value.is_empty());
         let mode_name = "GABION_OPENSSL_FIPS_MODE";

@@ -140,7 +140,7 @@ fn quoted_path(text: &str, key: &str) -> Result<PathBuf> {
 /// changed.
 ///
 /// # Errors
-/// As for [`place_module`]; [`Error::NotReady`] if the folder does not exist.
+/// Fails like [`place_module`]; [`Error::NotReady`] if the folder does not exist.
 pub fn install(installed: &InstalledOpenssl, module: &Path) -> Result<(PathBuf, bool)> {
     if !installed.modules.is_dir() {
         return Err(Error::NotReady(format!(

@@ -48,7 +48,7 @@ pub(crate) fn check_folder(folder: &Path) -> Result<()> {
 /// Rejects a file that another user could change or replace.
 ///
 /// # Errors
-/// As for [`check_folder`].
+/// Fails like [`check_folder`].
 pub(crate) fn check_file(file: &Path) -> Result<()> {
     let real = file.canonicalize().map_err(|cause| Error::io("cannot read", file, cause))?;
     check(&real, false)?;
@@ -58,7 +58,7 @@ pub(crate) fn check_file(file: &Path) -> Result<()> {
 /// Rejects a folder if another user could change it or one of its direct entries.
 ///
 /// # Errors
-/// As for [`check_folder`]. A missing folder is not an error here.
+/// Fails like [`check_folder`]. A missing folder is not an error here.
 pub(crate) fn check_contents(folder: &Path) -> Result<()> {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return Ok(());

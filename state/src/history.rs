@@ -40,7 +40,7 @@ pub struct History {
 /// Reads the log of a key into memory.
 ///
 /// # Errors
-/// As for [`read_log`].
+/// Fails like [`read_log`].
 pub fn log(environment: &Environment, key: &Path) -> Result<History, LedgerError> {
     let mut lines = Vec::new();
     let history = read_log(environment, key, |line| lines.push(line))?;

@@ -602,7 +602,7 @@ pub fn recover(
 /// and that `burn` covers everything signed since with one. A retired key stays retired.
 ///
 /// # Errors
-/// As for [`recover`].
+/// Fails like [`recover`].
 pub fn take_back(
     environment: &Environment,
     key: &Path,

@@ -71,7 +71,7 @@ impl ResumableKey {
     /// `None` if `watch` stops it, after saving the progress.
     ///
     /// # Errors
-    /// As for [`GeneratedKey::generate`]; if the progress cannot be saved.
+    /// Fails like [`GeneratedKey::generate`]; if the progress cannot be saved.
     pub fn generate(
         self,
         engine: &'static Engine,
@@ -111,7 +111,7 @@ impl ResumableSectors {
     /// ones for the others. All are sectors of one LMS key, and their number is a power of two.
     ///
     /// # Errors
-    /// As for [`ResumableKey::begin`]; [`Error::KeyFile`] if the saved progress belongs to
+    /// Fails like [`ResumableKey::begin`]; [`Error::KeyFile`] if the saved progress belongs to
     /// different keys, or the sets are not those of one LMS tree; [`Error::Input`] if such sectors
     /// do not exist.
     pub fn begin(
@@ -164,7 +164,7 @@ impl ResumableSectors {
     /// sectors as if they were one tree.
     ///
     /// # Errors
-    /// As for [`ResumableKey::generate`].
+    /// Fails like [`ResumableKey::generate`].
     pub fn generate(
         self,
         engine: &'static Engine,

@@ -99,7 +99,7 @@ impl GeneratedKey {
     /// wave; if it stops the generation, the result is `None`.
     ///
     /// # Errors
-    /// As for [`StatefulKey::generate`]; [`Error::Entropy`].
+    /// Fails like [`StatefulKey::generate`]; [`Error::Entropy`].
     pub fn generate(
         environment: &Environment,
         engine: &'static Engine,
@@ -113,7 +113,7 @@ impl GeneratedKey {
     /// Generates the trees of an existing secret.
     ///
     /// # Errors
-    /// As for [`StatefulKey::generate`].
+    /// Fails like [`StatefulKey::generate`].
     pub fn from_secret(
         engine: &'static Engine,
         secret: Secret,
@@ -302,7 +302,7 @@ impl Signer {
     /// only if it is needed.
     ///
     /// # Errors
-    /// As for [`Signer::open`].
+    /// Fails like [`Signer::open`].
     pub fn from_file(
         environment: &Environment,
         engine: &'static Engine,
@@ -340,7 +340,7 @@ impl Signer {
     /// All indexes are reserved together.
     ///
     /// # Errors
-    /// As for [`sign_requests`]: [`Error::Ledger`] if the state is not safe, the key is used up, or
+    /// Fails like [`sign_requests`]: [`Error::Ledger`] if the state is not safe, the key is used up, or
     /// a request id belongs to another message. Nothing is released then.
     pub fn sign(&self, requests: &[Request<'_>]) -> Result<Vec<Signature>, Error> {
         let ledger = self.ledger()?;
@@ -373,7 +373,7 @@ impl Signer {
     /// Prepares the trees for the next signature, so that it takes no longer than any other.
     ///
     /// # Errors
-    /// As for [`StatefulKey::open`].
+    /// Fails like [`StatefulKey::open`].
     pub fn prepare(&self) -> Result<(), Error> {
         let ledger = self.ledger()?;
         ledger.check_process()?;
@@ -387,7 +387,7 @@ impl Signer {
     /// Returns the remaining signatures.
     ///
     /// # Errors
-    /// As for [`Ledger::remaining`].
+    /// Fails like [`Ledger::remaining`].
     pub fn remaining(&self) -> Result<Remaining, Error> {
         Ok(self.ledger()?.remaining()?)
     }
@@ -395,7 +395,7 @@ impl Signer {
     /// Allows a request id to be used again.
     ///
     /// # Errors
-    /// As for [`FilesLedger::forget`].
+    /// Fails like [`FilesLedger::forget`].
     pub fn forget(&self, request: &str) -> Result<(), Error> {
         Ok(self.ledger()?.forget(request)?)
     }

@@ -347,7 +347,7 @@ impl<'a, D: Device> SlotGuard<'a, D> {
     }
 
     /// # Safety
-    /// As for [`Device::upload`].
+    /// Fails like [`Device::upload`].
     unsafe fn upload_from(
         &mut self,
         offset: usize,
@@ -389,7 +389,7 @@ impl<'a, D: Device> SlotGuard<'a, D> {
     }
 
     /// # Safety
-    /// As for [`Device::download`].
+    /// Fails like [`Device::download`].
     unsafe fn download_to(
         &mut self,
         offset: usize,
@@ -417,7 +417,7 @@ impl<'a, D: Device> SlotGuard<'a, D> {
     /// Runs a kernel.
     ///
     /// # Safety
-    /// As for [`Device::launch`]; addresses are of what was reserved of this slot.
+    /// Fails like [`Device::launch`]; addresses are of what was reserved of this slot.
     pub(crate) unsafe fn launch(&mut self, launch: &Launch<'_>) -> Result<(), Fault> {
         self.is_open = true;
         // SAFETY: the caller's.

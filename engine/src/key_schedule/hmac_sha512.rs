@@ -147,7 +147,7 @@ mod tests {
     use hmac::{Hmac, KeyInit, Mac};
     use sha2::{Sha384, Sha512};
 
-    /// The same MAC computed by RustCrypto.
+    /// Computes the MAC with RustCrypto, to compare.
     fn expected<const LEN: usize>(key: &[u8], message: &[u8]) -> Vec<u8> {
         if LEN == 48 {
             let mac = Hmac::<Sha384>::new_from_slice(key).unwrap();

@@ -406,7 +406,7 @@ impl Engine {
     /// for callers that have already tested the key.
     ///
     /// # Errors
-    /// As for [`Self::kem_private`].
+    /// Fails like [`Self::kem_private`].
     pub fn kem_private_untested(
         &self,
         algorithm: Algorithm,

@@ -160,7 +160,7 @@ impl PrivateKey {
     /// for callers that have already done it.
     ///
     /// # Errors
-    /// As for [`Self::import`].
+    /// Fails like [`Self::import`].
     pub fn import_untested(
         engine: &Engine,
         algorithm: Algorithm,

@@ -14,7 +14,7 @@ use crate::memory;
 use crate::route::Engine;
 
 /// The families of signatures: a line each, the variant of [`Family`] and the types of its file.
-/// What only verifies has no signing key; `others` are the families of other kinds.
+/// Families that only verify have no signing key. `others` are the families of other kinds.
 macro_rules! families {
     (
         sign and verify { $($family:ident: $signing:path, $verify:path;)* }

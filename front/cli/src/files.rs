@@ -167,7 +167,7 @@ pub fn places<const N: usize>(
 /// they exist or not.
 ///
 /// # Errors
-/// As for [`places`].
+/// Fails like [`places`].
 pub fn places_of<'a>(
     outputs: impl IntoIterator<Item = (&'static str, &'a Path)>,
     inputs: &[(&str, &Path)],

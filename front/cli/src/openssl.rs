@@ -84,7 +84,7 @@ impl<'a> Openssl<'a> {
     /// Runs a command without Gabion's provider, so that OpenSSL's own code is used.
     ///
     /// # Errors
-    /// As for [`Self::run`], with another time limit.
+    /// Fails like [`Self::run`], with another time limit.
     pub fn run_stock(&self, arguments: &[&str], limit: Duration) -> Result<String, String> {
         let mut command = self.command(arguments, None);
         // The bundle's own openssl.cnf, which does not load Gabion.

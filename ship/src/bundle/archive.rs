@@ -43,7 +43,7 @@ impl Archive {
     /// Reads a file as [`Self::read`] does, and checks its hash.
     ///
     /// # Errors
-    /// As for [`Self::read`]; [`Error::Integrity`] if the hash differs.
+    /// Fails like [`Self::read`]; [`Error::Integrity`] if the hash differs.
     pub(crate) fn expect(path: &Path, from: String, sha256: &str) -> Result<Self> {
         let archive = Archive::read(path, from)?;
         if archive.sha256 == sha256 {

@@ -149,7 +149,7 @@ impl Layout {
     /// the core patch, `bundle-V-offload`.
     ///
     /// # Errors
-    /// As for [`Layout::usual`].
+    /// Fails like [`Layout::usual`].
     pub fn usual_with(version: &str, module: Option<&str>, core_offload: bool) -> Result<Self> {
         let mut name = format!("bundle-{version}");
         if let Some(module) = module {
@@ -165,7 +165,7 @@ impl Layout {
     /// one installed with this program or, failing that, the place where a bundle will be built.
     ///
     /// # Errors
-    /// As for [`Layout::usual`], if no bundle was installed.
+    /// Fails like [`Layout::usual`], if no bundle was installed.
     pub fn newest_finished() -> Result<Self> {
         let pins = pins::pins()?;
         let entries = cache().ok().and_then(|cache| std::fs::read_dir(cache).ok());
@@ -343,7 +343,7 @@ impl Layout {
 /// module.
 ///
 /// # Errors
-/// As for [`Layout::usual`].
+/// Fails like [`Layout::usual`].
 pub fn usual_bundles() -> Result<Vec<Layout>> {
     let usual = Layout::usual("x")?;
     let parent = usual.prefix().parent().unwrap_or(Path::new("/"));

@@ -91,7 +91,7 @@ impl Emulator {
     /// Runs a kernel that is given addresses of this process.
     ///
     /// # Safety
-    /// As for [`Device::launch`].
+    /// Fails like [`Device::launch`].
     unsafe fn call(&self, launch: &Launch<'_>) -> Result<(), Fault> {
         let kernel = CString::new(launch.kernel).map_err(|_| Fault::Failed)?;
         let (arguments, len) = (launch.arguments.as_ptr(), launch.arguments.len());

@@ -243,7 +243,7 @@ impl CurrentContext<'_> {
     /// Copies from the device.
     ///
     /// # Safety
-    /// As for [`Self::upload`]; and nobody else reads or writes them meanwhile.
+    /// Fails like [`Self::upload`]; and nobody else reads or writes them meanwhile.
     pub(super) unsafe fn download(
         &self,
         stream: Handle,
@@ -259,7 +259,7 @@ impl CurrentContext<'_> {
     /// Runs a kernel.
     ///
     /// # Safety
-    /// As for [`crate::Device::launch`].
+    /// Fails like [`crate::Device::launch`].
     pub(super) unsafe fn launch(&self, stream: Handle, launch: &Launch<'_>) -> Result<(), Refusal> {
         let function = self.function(launch.kernel)?;
         if function.arguments != launch.arguments.len() {

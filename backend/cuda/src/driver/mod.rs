@@ -61,7 +61,7 @@ pub fn check() -> Result<(), NoDevice> {
 /// [`check`] of another library.
 ///
 /// # Errors
-/// As for [`check`].
+/// Fails like [`check`].
 #[doc(hidden)]
 pub fn check_over(api: &'static Api) -> Result<(), NoDevice> {
     devices::check(api)
@@ -70,7 +70,7 @@ pub fn check_over(api: &'static Api) -> Result<(), NoDevice> {
 /// [`devices`] of another library.
 ///
 /// # Errors
-/// As for [`devices`].
+/// Fails like [`devices`].
 #[doc(hidden)]
 pub fn devices_over(api: &'static Api) -> Result<Vec<DeviceInfo>, NoDevice> {
     devices::all(api)
@@ -137,7 +137,7 @@ impl Nvidia {
     /// [`Self::open`] with another library.
     ///
     /// # Errors
-    /// As for [`Self::open`].
+    /// Fails like [`Self::open`].
     #[doc(hidden)]
     pub fn over(api: &'static Api, ordinal: u32) -> Result<Self, NoDevice> {
         let (device, info) = devices::one(api, ordinal)?;

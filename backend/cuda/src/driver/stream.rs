@@ -79,7 +79,7 @@ impl Stream {
     /// Copies to the device. Whether that went through staging.
     ///
     /// # Safety
-    /// As for [`crate::Device::upload`].
+    /// Fails like [`crate::Device::upload`].
     pub(super) unsafe fn upload(
         &mut self,
         gpu: &Gpu,
@@ -108,7 +108,7 @@ impl Stream {
     /// Copies from the device. Whether that goes through staging.
     ///
     /// # Safety
-    /// As for [`crate::Device::download`].
+    /// Fails like [`crate::Device::download`].
     pub(super) unsafe fn download(
         &mut self,
         gpu: &Gpu,
@@ -140,7 +140,7 @@ impl Stream {
     /// Runs a kernel, between two events if it is to be timed.
     ///
     /// # Safety
-    /// As for [`crate::Device::launch`].
+    /// Fails like [`crate::Device::launch`].
     pub(super) unsafe fn launch(
         &mut self,
         gpu: &Gpu,

@@ -314,7 +314,7 @@ impl KeyArgs {
     /// Reads a verification key.
     ///
     /// # Errors
-    /// As for [`Self::load`], and for a key that cannot verify.
+    /// Fails like [`Self::load`], and for a key that cannot verify.
     pub fn verify_key(&self, engine: &Engine) -> Result<VerifyKey, Failure> {
         match self.public(engine, "verifying", Kind::Signature)? {
             PublicKey::Signature(key) => Ok(key),
@@ -327,7 +327,7 @@ impl KeyArgs {
     /// Reads a signing key.
     ///
     /// # Errors
-    /// As for [`Self::load`], and for a key that cannot sign.
+    /// Fails like [`Self::load`], and for a key that cannot sign.
     pub fn signing_key(&self, engine: &Engine) -> Result<SigningKey, Failure> {
         match self.private(engine, "signing", Kind::Signature)? {
             PrivateKey::Signature(key) => Ok(key),
@@ -340,7 +340,7 @@ impl KeyArgs {
     /// Reads an encapsulation key.
     ///
     /// # Errors
-    /// As for [`Self::load`], and for a key that cannot encapsulate.
+    /// Fails like [`Self::load`], and for a key that cannot encapsulate.
     pub fn encaps_key(&self, engine: &Engine) -> Result<KemPublicKey, Failure> {
         match self.public(engine, "encapsulating", Kind::Kem)? {
             PublicKey::Kem(key) => Ok(key),
@@ -353,7 +353,7 @@ impl KeyArgs {
     /// Reads a decapsulation key.
     ///
     /// # Errors
-    /// As for [`Self::load`], and for a key that cannot decapsulate.
+    /// Fails like [`Self::load`], and for a key that cannot decapsulate.
     pub fn decaps_key(&self, engine: &Engine) -> Result<KemPrivateKey, Failure> {
         match self.private(engine, "decapsulating", Kind::Kem)? {
             PrivateKey::Kem(key) => Ok(key),
@@ -366,7 +366,7 @@ impl KeyArgs {
     /// Reads the private key of a key exchange.
     ///
     /// # Errors
-    /// As for [`Self::load`], and for a key that cannot derive a secret.
+    /// Fails like [`Self::load`], and for a key that cannot derive a secret.
     pub fn exchange_key(&self, engine: &Engine) -> Result<ExchangePrivateKey, Failure> {
         match self.private(engine, "deriving", Kind::KeyExchange)? {
             PrivateKey::Exchange(key) => Ok(key),
@@ -379,7 +379,7 @@ impl KeyArgs {
     /// Reads the peer's public key of a key exchange.
     ///
     /// # Errors
-    /// As for [`Self::load`].
+    /// Fails like [`Self::load`].
     pub fn peer_key(&self, engine: &Engine) -> Result<ExchangePublicKey, Failure> {
         match self.public(engine, "deriving", Kind::KeyExchange)? {
             PublicKey::Exchange(key) => Ok(key),
@@ -392,7 +392,7 @@ impl KeyArgs {
     /// Reads a private key for the purpose `what`.
     ///
     /// # Errors
-    /// As for [`Self::load`], and for a public key.
+    /// Fails like [`Self::load`], and for a public key.
     pub fn private(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PrivateKey, Failure> {
         match self.load(engine, what, (kind, Half::Private))? {
             Key::Private(key) => Ok(key),
@@ -403,7 +403,7 @@ impl KeyArgs {
     /// Reads a public key, or the public half of a private key.
     ///
     /// # Errors
-    /// As for [`Self::load`].
+    /// Fails like [`Self::load`].
     pub fn public(&self, engine: &Engine, what: &str, kind: Kind) -> Result<PublicKey, Failure> {
         self.load(engine, what, (kind, Half::Public)).map(|key| key.public())
     }

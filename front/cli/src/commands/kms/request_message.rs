@@ -28,7 +28,7 @@ pub struct SendArgs {
 pub enum RequestMessage {
     /// In a JSON request: the message, its digest, or its mu.
     Inline(InlineMessage),
-    /// As the request body, with its length if that is known.
+    /// Returns the message as a request body, with its length if it is known.
     Stream { message: Box<dyn Read>, length: Option<u64>, context: Option<String> },
 }
 

@@ -51,7 +51,7 @@ pub enum Verdict {
 /// One line of the list.
 #[derive(Clone, Debug, Serialize)]
 pub struct Check {
-    /// What was checked.
+    /// The checked item.
     pub name: String,
     /// The result.
     pub verdict: Verdict,
