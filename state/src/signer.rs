@@ -340,8 +340,8 @@ impl Signer {
     /// All indexes are reserved together.
     ///
     /// # Errors
-    /// Fails like [`sign_requests`]: [`Error::Ledger`] if the state is not safe, the key is used up, or
-    /// a request id belongs to another message. Nothing is released then.
+    /// Fails like [`sign_requests`]: [`Error::Ledger`] if the state is not safe, the key is used
+    /// up, or a request id belongs to another message. Nothing is released then.
     pub fn sign(&self, requests: &[Request<'_>]) -> Result<Vec<Signature>, Error> {
         let ledger = self.ledger()?;
         // A forked child must not wait for a lock that a thread of its parent held.
