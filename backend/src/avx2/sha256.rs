@@ -11,6 +11,7 @@ use core::arch::x86_64::*;
 
 use super::registers;
 use super::sha2::xor;
+use crate::common::chains::sha2::{Message, for_each_block};
 use crate::common::chains::sha256::{
     ADDRESS_ROW, Chains, HASH_ROW, ROWS, SLH, VALUE_ROW, end_mark, message_bits,
 };
@@ -177,41 +178,40 @@ pub(super) fn compress_rows(
     wipe(&mut w);
 }
 
-/// The states of eight hashes.
-pub(super) struct States([__m256i; 8]);
-
-impl States {
-    /// By their words: after PK.seed, or the initial ones.
-    #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn new(words: [&[u32; 8]; LANES]) -> Self {
+/// Hashes up to eight messages of the same length.
+#[inline(never)]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+pub(super) fn hash<M: Message>(jobs: &mut [M]) {
+    let mut state = [_mm256_setzero_si256(); 8];
+    for (words, job) in state.iter_mut().zip(&*jobs) {
         // SAFETY: eight words are a register.
-        States(transpose(words.map(|words| unsafe { _mm256_loadu_si256(words.as_ptr().cast()) })))
+        *words = unsafe { _mm256_loadu_si256(job.state().as_ptr().cast()) };
     }
+    state = transpose(state);
+    for_each_block::<LANES, BLOCK, M>(jobs, |blocks| absorb(&mut state, blocks));
+    let order = registers::table(&BIG_ENDIAN);
+    for (job, row) in jobs.iter_mut().zip(transpose(state)) {
+        registers::store(job.output(), _mm256_shuffle_epi8(row, order));
+    }
+    wipe(&mut state);
+    registers::clear();
+}
 
-    /// Absorbs a block into each.
-    #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn absorb(&mut self, blocks: [&[u8; BLOCK]; LANES]) {
-        let order = registers::table(&BIG_ENDIAN);
-        let mut w = [_mm256_setzero_si256(); 16];
-        for (half, words) in w.as_chunks_mut::<8>().0.iter_mut().enumerate() {
-            let rows = blocks.map(|block| &block.as_chunks::<32>().0[half]);
-            *words = transpose(rows.map(|row| _mm256_shuffle_epi8(registers::load_32(row), order)));
+/// Absorbs a block into each state.
+#[inline]
+#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
+fn absorb(state: &mut [__m256i; 8], blocks: &[[u8; BLOCK]; LANES]) {
+    let order = registers::table(&BIG_ENDIAN);
+    let mut w = [_mm256_setzero_si256(); 16];
+    for (half, words) in w.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        for (word, block) in words.iter_mut().zip(blocks) {
+            let row = registers::load_32(&block.as_chunks::<32>().0[half]);
+            *word = _mm256_shuffle_epi8(row, order);
         }
-        compress(&mut self.0, &mut w);
-        wipe(&mut w);
+        *words = transpose(*words);
     }
-
-    /// The bytes of each, and clears them.
-    #[inline]
-    #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-    pub(super) fn take(&mut self) -> [__m256i; LANES] {
-        let order = registers::table(&BIG_ENDIAN);
-        let rows = transpose(self.0).map(|row| _mm256_shuffle_epi8(row, order));
-        wipe(&mut self.0);
-        rows
-    }
+    compress(state, &mut w);
+    wipe(&mut w);
 }
 
 /// Transposes eight rows of eight 32-bit words.

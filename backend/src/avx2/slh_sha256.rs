@@ -8,9 +8,9 @@
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};
 
-use super::sha256::{self, BLOCK, LANES, States};
+use super::sha256::{self, LANES};
 use super::{Avx2, registers};
-use crate::common::chains::sha2::{for_each_block, in_groups};
+use crate::common::chains::sha2::in_groups;
 use crate::common::chains::sha256::{Chains, SLH, Steps, chain_many as in_lanes};
 use crate::portable::Portable;
 
@@ -49,20 +49,6 @@ pub(super) fn chain_many(isa: Avx2, jobs: &mut [SlhChain<'_>]) {
 pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
     in_groups::<LANES, _>(jobs, |group| match group {
         [_] => Portable.slh_hash_many(group),
-        _ => hash(group),
+        _ => sha256::hash(group),
     });
-}
-
-/// Hashes eight messages at most, all of one length, side by side. Lanes beyond them repeat the first.
-#[inline(never)]
-#[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
-fn hash(jobs: &mut [SlhHash<'_>]) {
-    let lanes: [&SlhHash<'_>; LANES] =
-        core::array::from_fn(|lane| &jobs[if lane < jobs.len() { lane } else { 0 }]);
-    let mut states = States::new(lanes.map(|job| &job.context.sha256));
-    for_each_block::<LANES, BLOCK, _>(lanes, |blocks| states.absorb(blocks));
-    for (job, row) in jobs.iter_mut().zip(states.take()) {
-        registers::store(job.output, row);
-    }
-    registers::clear();
 }

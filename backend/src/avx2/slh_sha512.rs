@@ -23,7 +23,7 @@ pub(super) fn hash(jobs: &mut [SlhHash<'_>]) {
     for (half, words) in state.as_chunks_mut::<4>().0.iter_mut().enumerate() {
         *words = load_states(lanes.map(|job| &job.context.sha512.as_chunks().0[half]));
     }
-    for_each_block::<LANES, BLOCK, _>(lanes, |blocks| absorb(&mut state, blocks));
+    for_each_block::<LANES, BLOCK, _>(jobs, |blocks| absorb(&mut state, blocks.each_ref()));
     let order = registers::table(&BIG_ENDIAN);
     let [a, b, c, d, ..] = state;
     for (job, row) in jobs.iter_mut().zip(transpose([a, b, c, d])) {

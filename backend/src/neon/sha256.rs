@@ -364,9 +364,8 @@ pub(super) fn chain_many<C: StreamChain>(jobs: &mut [C]) {
 #[target_feature(enable = "neon,sha2")]
 pub(super) fn hash_many<M: Message>(jobs: &mut [M]) {
     in_groups::<STREAMS, M>(jobs, |group| match group {
-        [a, b] => hash([a, b]),
-        [a] => hash([a]),
-        _ => {}
+        [_] => hash::<1, M>(group),
+        _ => hash::<STREAMS, M>(group),
     });
     registers::clear();
 }
@@ -410,22 +409,22 @@ pub(super) fn compress_rows(
     wipe(blocks.as_flattened_mut());
 }
 
-/// Hashes of one length, side by side.
+/// Hashes up to N messages of the same length.
 #[inline(never)]
 #[target_feature(enable = "neon,sha2")]
-fn hash<const N: usize, M: Message>(jobs: [&mut M; N]) {
+fn hash<const N: usize, M: Message>(jobs: &mut [M]) {
     let mut states = [[vdupq_n_u32(0); 2]; N];
-    for (state, job) in states.iter_mut().zip(&jobs) {
+    for (state, job) in states.iter_mut().zip(&*jobs) {
         *state = load_state(job.state());
     }
-    for_each_block::<N, 64, _>(jobs.each_ref().map(|job| &**job), |blocks| {
+    for_each_block::<N, 64, M>(jobs, |blocks| {
         let mut words = [[vdupq_n_u32(0); 4]; N];
         for (words, block) in words.iter_mut().zip(blocks) {
             *words = load_block(block);
         }
         compress(&mut states, &words);
     });
-    for (job, state) in jobs.into_iter().zip(states) {
+    for (job, state) in jobs.iter_mut().zip(states) {
         store_value(state, job.output());
     }
     wipe(states.as_flattened_mut());

@@ -105,29 +105,28 @@ fn store_value(state: State, target: &mut [u8]) {
 #[target_feature(enable = "neon,sha3")]
 pub(super) fn hash_many(jobs: &mut [SlhHash<'_>]) {
     in_groups::<STREAMS, _>(jobs, |group| match group {
-        [a, b] => hash([a, b]),
-        [a] => hash([a]),
-        _ => {}
+        [_] => hash::<1>(group),
+        _ => hash::<STREAMS>(group),
     });
     registers::clear();
 }
 
-/// Hashes of one length, side by side.
+/// Hashes up to N messages of the same length.
 #[inline(never)]
 #[target_feature(enable = "neon,sha3")]
-fn hash<const N: usize>(jobs: [&mut SlhHash<'_>; N]) {
+fn hash<const N: usize>(jobs: &mut [SlhHash<'_>]) {
     let mut states = [[vdupq_n_u64(0); 4]; N];
-    for (state, job) in states.iter_mut().zip(&jobs) {
+    for (state, job) in states.iter_mut().zip(&*jobs) {
         *state = load_state(&job.context.sha512);
     }
-    for_each_block::<N, BLOCK, _>(jobs.each_ref().map(|job| &**job), |blocks| {
+    for_each_block::<N, BLOCK, _>(jobs, |blocks| {
         let mut words = [[vdupq_n_u64(0); 8]; N];
         for (words, block) in words.iter_mut().zip(blocks) {
             *words = load_block(block);
         }
         compress(&mut states, &words);
     });
-    for (job, state) in jobs.into_iter().zip(states) {
+    for (job, state) in jobs.iter_mut().zip(states) {
         store_value(state, job.output);
     }
     wipe(states.as_flattened_mut());

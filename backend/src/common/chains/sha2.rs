@@ -109,49 +109,55 @@ pub(crate) fn in_groups<const N: usize, M: Message>(
     }
 }
 
-/// The blocks of B bytes, 64 or 128, of N messages `prefix || input` with the padding of FIPS 180-4,
-/// section 5.1, where one block precedes each that is keyed. The inputs are of one length.
+/// Calls `compress` with each block of the messages `prefix || input` of up to N jobs, padded by FIPS
+/// 180-4, section 5.1. Blocks have B bytes, 64 or 128; those without a job are zero or hold padding.
+/// Keyed messages have one block before these, which the caller has hashed. All inputs have the same
+/// length.
+///
+/// The blocks are copied side by side. With references to them instead, LLVM allocated registers of
+/// `avx2::slh_sha256::hash` differently from one build to the next.
 #[inline(always)]
 pub(crate) fn for_each_block<const N: usize, const B: usize, M: Message>(
-    jobs: [&M; N],
-    mut compress: impl FnMut([&[u8; B]; N]),
+    jobs: &[M],
+    mut compress: impl FnMut(&[[u8; B]; N]),
 ) {
-    let inputs: [&[u8]; N] = jobs.map(|job| job.input());
-    let length = inputs[0].len();
-    assert!(inputs.iter().all(|input| input.len() == length), "streams of one length");
-    // The first block, and after all whole ones the last, or the last two.
-    let mut staged = [[0u8; B]; N];
+    let length = jobs[0].input().len();
+    assert!(jobs.len() <= N && jobs.iter().all(|job| job.input().len() == length));
+    let mut blocks = [[0u8; B]; N];
     let head = length.min(B - ADDRESS);
-    for (block, job) in staged.iter_mut().zip(&jobs) {
+    for (block, job) in blocks.iter_mut().zip(jobs) {
         block[..ADDRESS].copy_from_slice(&job.prefix());
         block[ADDRESS..ADDRESS + head].copy_from_slice(&job.input()[..head]);
     }
     let mut filled = ADDRESS + head;
     if filled == B {
-        compress(staged.each_ref());
-        let blocks = inputs.map(|input| input[head..].as_chunks::<B>());
-        for i in 0..blocks[0].0.len() {
-            compress(blocks.map(|(whole, _)| &whole[i]));
+        compress(&blocks);
+        let whole = (length - head) / B;
+        for i in 0..whole {
+            for (block, job) in blocks.iter_mut().zip(jobs) {
+                *block = job.input()[head..].as_chunks().0[i];
+            }
+            compress(&blocks);
         }
-        for (block, (_, rest)) in staged.iter_mut().zip(blocks) {
-            block[..rest.len()].copy_from_slice(rest);
+        filled = (length - head) % B;
+        for (block, job) in blocks.iter_mut().zip(jobs) {
+            block[..filled].copy_from_slice(&job.input()[length - filled..]);
         }
-        filled = blocks[0].1.len();
     }
-    for block in &mut staged {
+    for block in &mut blocks {
         block[filled] = 0x80;
         block[filled + 1..].fill(0);
     }
-    // The length takes an eighth of a block; what it leaves unused are high bits, zero.
+    // The length takes an eighth of a block, of which the high bits are zero.
     if filled + 1 > B - B / 8 {
-        compress(staged.each_ref());
-        staged = [[0; B]; N];
+        compress(&blocks);
+        blocks = [[0; B]; N];
     }
     let before = if M::IS_KEYED { B } else { 0 };
     let bits = 8 * (before + ADDRESS + length) as u64;
-    for block in &mut staged {
+    for block in &mut blocks {
         block[B - 8..].copy_from_slice(&bits.to_be_bytes());
     }
-    compress(staged.each_ref());
-    wipe(&mut staged);
+    compress(&blocks);
+    wipe(&mut blocks);
 }
