@@ -19,7 +19,7 @@ use crate::algorithms::{ALGORITHMS, Algorithm, Part};
 use crate::prehash::Prehash;
 use crate::rsa;
 
-/// What every M' begins with (section 2.2).
+/// The first bytes of every M' (section 2.2).
 const PREFIX: &[u8; 32] = b"CompositeAlgorithmSignatures2025";
 
 /// An elliptic curve of ECDSA with its hash.
@@ -75,7 +75,7 @@ const fn row(algorithm: Algorithm, prehash: Prehash, label: &'static str) -> Par
     Params { algorithm, ml_dsa, classical, prehash, label }
 }
 
-/// What section 6 gives each besides its parts, in the order of the object identifiers.
+/// The parameters of section 6 for each composite, in the order of the object identifiers.
 static PARAMS: [Params; 15] = [
     row(
         Algorithm::MlDsa44Rsa2048PssSha256,
@@ -150,8 +150,8 @@ impl Curve {
         }
     }
 
-    /// What stands around the scalar of an ECPrivateKey (RFC 5915) with the named curve and without
-    /// the public key, which is the only form that the draft allows: what is before and behind.
+    /// Returns the bytes before and after the scalar of an ECPrivateKey (RFC 5915) with the named
+    /// curve and without the public key, the only form that the draft allows.
     pub const fn private_key_der(self) -> (&'static [u8], &'static [u8]) {
         match self {
             Curve::P256 => (

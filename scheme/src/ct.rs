@@ -101,7 +101,7 @@ pub fn declassify<T>(bytes: &[T]) {
     let _ = bytes;
 }
 
-/// The same value, public from here on; for single values, which may live in registers.
+/// Marks a value as public and returns it. For single values, which may live in registers.
 #[inline(always)]
 pub fn declassified<T: Copy>(value: T) -> T {
     #[cfg(ctgrind)]

@@ -1,4 +1,4 @@
-//! What can go wrong, and the verdict on one lane.
+//! Errors of operations, and the status of one lane.
 
 use thiserror::Error as ThisError;
 
@@ -9,7 +9,7 @@ pub enum Error {
     /// A byte string of the wrong length.
     #[error("{what} has {got} bytes; expected {expected}")]
     Length {
-        /// What the bytes were to be.
+        /// The input that has the wrong length.
         what: &'static str,
         /// The length that the standard prescribes.
         expected: usize,
@@ -37,7 +37,7 @@ pub enum Error {
     Signature {
         /// The parameter set.
         algorithm: &'static str,
-        /// What is wrong with it.
+        /// The reason why it is invalid.
         reason: &'static str,
     },
     /// A context string above 255 bytes (FIPS 204, Algorithm 2, line 1).
@@ -73,7 +73,7 @@ pub enum Error {
         /// How many it makes.
         most: u64,
     },
-    /// Integrity: what was computed failed a check of its own, and was not given out.
+    /// Integrity: a result failed its self-check and was discarded.
     #[error("a computation of {0} failed its own check; nothing was given out")]
     Fault(
         /// The algorithm.
@@ -82,7 +82,7 @@ pub enum Error {
     /// A resource: the system gave no memory. The same call may succeed later.
     #[error("the system gave no memory for {0}; try again later")]
     NoMemory(
-        /// What it was to be.
+        /// The object that could not be allocated.
         &'static str,
     ),
     /// An operation was asked of an algorithm that does not have it.
@@ -90,7 +90,7 @@ pub enum Error {
     Unsupported {
         /// The algorithm's name.
         algorithm: &'static str,
-        /// What was asked.
+        /// The operation that was requested.
         operation: &'static str,
     },
 }
@@ -124,7 +124,7 @@ pub enum Status {
     InvalidInput = 3,
     /// The signature does not verify.
     InvalidSignature = 4,
-    /// The lane's computation failed a check of its own.
+    /// The result of this lane failed its self-check.
     Fault = 5,
     /// The system gave no memory for the lane; the same may succeed later.
     NoMemory = 6,

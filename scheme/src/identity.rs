@@ -1,18 +1,19 @@
-//! Numbers that name keys, so that a device can keep what it made of one.
+//! Numbers that identify keys, so that a device can cache data derived from them.
 //!
-//! - A key has its number from the first time that somebody asks for it or clones it, and a clone has the same: it is
-//!   the same key. No number is given twice in a process.
-//! - A key whose buffers are filled with another one has another number from then on.
-//! - A private key that has its public half in it has that one's number. Who keeps both tells them apart by their
-//!   types.
-//! - A forked child goes on where its parent was: what was numbered before the fork keeps its number in both, and
-//!   each gives the next numbers to keys of its own. Who serves several processes names the process, too.
+//! - A key gets its number when it is first asked for or when the key is first cloned. A clone has
+//!   the same number: it is the same key. Numbers are unique in a process.
+//! - A key whose buffers are filled with another key gets a new number.
+//! - A private key that contains its public half shares that one's number. A device that keeps both
+//!   tells them apart by their types.
+//! - A forked child continues the parent's numbering: keys numbered before the fork keep their
+//!   number in both, and each process gives the next numbers to its new keys. A service for several
+//!   processes has to name the process, too.
 
 use std::fmt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What hears of the numbers of keys that are dropped.
+/// The callback that receives the numbers of dropped keys.
 static ON_DROP: OnceLock<fn(u64)> = OnceLock::new();
 
 /// Has a function called with the number of each key that has one and is dropped, or becomes another key, from now on: of a
@@ -22,7 +23,7 @@ pub fn on_drop(heard: fn(u64)) {
     let _ = ON_DROP.set(heard);
 }
 
-/// The number of a key; 0 as long as nobody asked.
+/// The number of a key; 0 until it is first asked for.
 pub(crate) struct Identity(AtomicU64);
 
 impl Identity {
@@ -111,7 +112,7 @@ mod tests {
         on_drop(|number| HEARD.lock().unwrap().push(number));
         let (mut one, other) = (Identity::new(), Identity::new());
         let numbers = (one.get(), other.get());
-        drop(Identity::new()); // Nobody asked for its number.
+        drop(Identity::new()); // A key without a number.
         assert!(!heard(numbers.0) && !heard(numbers.1) && !heard(0));
         one.renew();
         drop(other);

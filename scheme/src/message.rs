@@ -1,4 +1,4 @@
-//! What a caller signs, in the form that ML-DSA and SLH-DSA have in common.
+//! Messages in the form that ML-DSA and SLH-DSA have in common.
 
 use crate::error::Error;
 use crate::prehash::Prehash;
@@ -6,7 +6,7 @@ use crate::prehash::Prehash;
 /// Most bytes of a context string (FIPS 204, Algorithm 2, line 1; FIPS 205, Algorithm 22, line 1).
 pub const CONTEXT_MAX: usize = 255;
 
-/// What is signed or verified.
+/// A message to sign or verify.
 #[derive(Clone, Copy)]
 pub enum Message<'a> {
     /// ML-DSA.Sign and ML-DSA.Verify (FIPS 204, Algorithms 2 and 3), slh_sign and slh_verify
@@ -60,7 +60,7 @@ impl Message<'_> {
     }
 }
 
-/// What stands before the message in M': domain byte, context length, object identifier.
+/// The bytes before the message in M': domain byte, context length, object identifier.
 #[derive(Clone, Copy, Default)]
 pub struct Header {
     domain: [u8; 2],

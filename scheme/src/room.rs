@@ -5,21 +5,22 @@
 //!                              +------------------ switches to ------------------------^
 //! ```
 //!
-//! A caller may be one of OpenSSL's asynchronous jobs, which has 32 KiB and no guard page, or a thread
-//! of a host that is as careful with its stacks. Work that needs more runs on a stack of its own, on the
-//! same thread: no thread is started for it, which the caller would have to wait for and which a host may
-//! forbid (ADR 0015). What the work leaves on that stack is gone with it.
+//! A caller may be one of OpenSSL's asynchronous jobs, which has 32 KiB and no guard page, or a
+//! thread of a host with similarly small stacks. Work that needs more runs on a separate stack, on
+//! the same thread: no thread is started, which the caller would have to wait for and which a host
+//! may forbid (ADR 0015). The separate stack is unmapped afterwards with everything that the work
+//! left on it.
 
 use corosensei::on_stack;
 use corosensei::stack::DefaultStack;
 
 use crate::error::Error;
 
-/// Bytes of a stack, beside its guard page: decoding a private key of FN-DSA takes up to 600 KiB, which
-/// is the most. Pages that nobody touches cost address space and nothing else.
+/// Bytes of a stack, without its guard page. Decoding a private key of FN-DSA needs the most, up to
+/// 600 KiB. Untouched pages only cost address space.
 const STACK: usize = 2 << 20;
 
-/// Runs work on a stack of its own. Its panic is the caller's, as if it had run there.
+/// Runs work on a separate stack. Its panics propagate to the caller.
 ///
 /// # Errors
 /// [`Error::NoMemory`] where the system maps no stack; then the work has not run.

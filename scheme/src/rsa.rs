@@ -5,8 +5,8 @@
 //! the composite drafts' choice: SHA-256 up to 3072 bits, SHA-384 above; PSS takes it for its mask
 //! too, and a salt of its length.
 //!
-//! The crate computes with the private key in constant time, blinds, and verifies what it made
-//! before it gives it out.
+//! The crate computes with the private key in constant time, uses blinding, and verifies each
+//! signature before it returns it.
 
 use core::convert::Infallible;
 use core::fmt;
@@ -48,7 +48,7 @@ pub struct Params {
     pub padding: Padding,
 }
 
-/// As `RSA-2048 PSS` and `RSA-2048 PKCS#1 v1.5`.
+/// Formats as `RSA-2048 PSS` or `RSA-2048 PKCS#1 v1.5`.
 impl fmt::Display for Params {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let padding = match self.padding {
@@ -88,7 +88,7 @@ impl Params {
     }
 }
 
-/// What stands before an integer of `len` bytes with a leading zero.
+/// Returns the length of the bytes before an integer of `len` bytes with a leading zero.
 const fn integer_head(len: usize) -> usize {
     if len + 1 < 256 { 4 } else { 5 }
 }
@@ -192,8 +192,8 @@ impl PrivateKey {
         &self.public
     }
 
-    /// A signature; none if the computation failed a check of its own. The salt and the blinding
-    /// come from `random`.
+    /// Signs a message. Returns `None` if the computation failed its self-check. The salt and the
+    /// blinding come from `random`.
     pub fn sign(
         &self,
         params: Params,

@@ -1,4 +1,5 @@
-//! Hybrid KEMs: ML-KEM beside a curve, so that a secret is lost only where both are broken.
+//! Hybrid KEMs: ML-KEM combined with a curve, so that the shared secret stays secret unless both
+//! are broken.
 //!
 //! RFC 10024 for three registered TLS groups, draft-rosomakho-tls-ecdhe-mlkem512 for those two with
 //! ML-KEM-512; the private ones as wolfSSL and Open Quantum Safe agree on them;
@@ -93,7 +94,7 @@ pub(super) const ML_KEM_512_X25519: AlgorithmInfo = AlgorithmInfo {
     ..tls!("MLKEM512X25519", 0x11ea, ML_KEM_512_DRAFT, (1, 128), (ML_KEM_512, X25519),)
 };
 
-/// What the registry refers to for both numbers.
+/// The draft that the registry refers to for both code points.
 const ML_KEM_512_DRAFT: &str = "draft-rosomakho-tls-ecdhe-mlkem512-00";
 
 pub(super) const SECP384R1_ML_KEM_768: AlgorithmInfo = private(

@@ -49,7 +49,7 @@ macro_rules! algorithms {
     };
 }
 
-// Each family has its paragraph; a new row goes to the end of its own.
+// One paragraph per family; a new row goes to the end of its family's paragraph.
 algorithms! {
     // ML-KEM
     /// ML-KEM-512 (FIPS 203).
@@ -188,7 +188,7 @@ algorithms! {
     XmssMt = xmss::XMSS_MT,
 }
 
-/// What an algorithm is for.
+/// The operations that an algorithm offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Key encapsulation: keygen, encaps, decaps.
@@ -231,7 +231,7 @@ pub enum Family {
     Ecdh,
     /// ECDSA.
     Ecdsa,
-    /// ML-KEM beside a curve.
+    /// ML-KEM combined with a curve.
     Hybrid,
     /// draft-ietf-lamps-pq-composite-sigs.
     Composite,
@@ -279,8 +279,8 @@ pub enum Size {
     Fixed(usize),
     /// From one value to the next another number, so many at most.
     UpTo(usize),
-    /// What the key says, as with HSS and XMSS, whose keys carry the parameter set; so many at most, whatever the key.
-    /// Who makes room for a signature asks the key, or makes room for far too much.
+    /// Depends on the key, as with HSS and XMSS, whose keys carry the parameter set. The value is
+    /// the maximum over all keys; ask the key for the exact size before allocating a signature.
     OfKey(usize),
 }
 
@@ -306,12 +306,12 @@ impl Size {
     }
 }
 
-/// What a hybrid or a composite is made of: one of its parts.
+/// A component of a hybrid or composite algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// An algorithm of this table.
     Algorithm(Algorithm),
-    /// RSA, which composites have and which has no row of its own.
+    /// RSA, which occurs only in composites and has no row in the table.
     Rsa(rsa::Params),
 }
 
@@ -365,9 +365,9 @@ pub struct AlgorithmInfo {
     pub standard: &'static str,
     /// Whether that is a draft, a submission or a private agreement, and no standard.
     pub draft: bool,
-    /// What it is for.
+    /// The operations that it offers.
     pub kind: Kind,
-    /// What it is implemented by.
+    /// The implementation that it belongs to.
     pub family: Family,
     /// Whether every signature changes the private key: what signed twice in one state has lost the key. No
     /// door that makes, reads or uses ordinary private keys takes it.
@@ -380,7 +380,8 @@ pub struct AlgorithmInfo {
     pub oid: Option<&'static str>,
     /// An object identifier that its public keys had before, which is read and never written.
     pub oid_before: Option<&'static str>,
-    /// The object identifier that stands beside it as a parameter: the curve of `id-ecPublicKey`.
+    /// The object identifier in the parameters of the AlgorithmIdentifier: the curve of
+    /// `id-ecPublicKey`.
     pub parameters_oid: Option<&'static str>,
     /// The name that goes with the object identifier in the RFC that assigns it.
     pub oid_name: Option<&'static str>,
@@ -397,8 +398,8 @@ pub struct AlgorithmInfo {
     pub oqs: Option<&'static str>,
     /// Object identifier of the pre-hash variant (HashML-DSA, HashSLH-DSA), where there is one.
     pub prehash_oid: Option<&'static str>,
-    /// What a hybrid or a composite is made of, in the order in which the parts' keys stand in its
-    /// encodings; empty for every other. No other place lists parts.
+    /// The components of a hybrid or composite, in the order in which their keys stand in its
+    /// encodings; empty for all other algorithms. This is the only list of components.
     pub parts: &'static [Part],
     /// Encoded public key.
     pub public_key: Size,
@@ -473,7 +474,7 @@ impl AlgorithmInfo {
         self.parts.iter().any(|part| part.is_rsa())
     }
 
-    /// What came before this algorithm, if anything did.
+    /// Returns the draft algorithm that this one replaced, if any.
     pub fn old(&self) -> Option<&'static OldName> {
         OLD_NAMES.iter().find(|old| old.successor == Some(self.name))
     }
@@ -521,7 +522,7 @@ impl fmt::Display for Algorithm {
 pub struct UnknownAlgorithm(pub String);
 
 impl UnknownAlgorithm {
-    /// What is known of the name, in a sentence without its end.
+    /// Returns the reason why the name is unknown, as a sentence without a full stop.
     pub fn reason(&self) -> String {
         let name = &self.0;
         match (composite::refused(name), OldName::lookup(name).map(|old| old.successor)) {

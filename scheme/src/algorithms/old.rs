@@ -1,5 +1,5 @@
-//! What came before the standards: round 3 of the NIST process, as wolfSSL and Open Quantum Safe
-//! had it.
+//! The predecessors of the standards: round 3 of the NIST process, as wolfSSL and Open Quantum Safe
+//! implemented it.
 //!
 //! An old name is accepted on input for the algorithm that followed. It is a name only: keys,
 //! ciphertexts and signatures of the drafts are not compatible with the standards'.
@@ -26,7 +26,7 @@ pub struct OldName {
     pub name: &'static str,
     /// Other names: that of the submission first, then other spellings.
     pub others: &'static [&'static str],
-    /// What it was for.
+    /// The operations that it offered.
     pub kind: Kind,
     /// The TLS codepoint it used, where it is known.
     pub codepoint: Option<u16>,
@@ -228,8 +228,8 @@ mod tests {
         }
     }
 
-    /// What wolfSSL and Open Quantum Safe published, copied once more: name, name of the submission, TLS
-    /// codepoint, object identifier, sizes, and the standard that followed.
+    /// The values that wolfSSL and Open Quantum Safe published, as an independent copy: name, name
+    /// of the submission, TLS codepoint, object identifier, sizes, and the standard that followed.
     const PUBLISHED: &str = "
 KYBER_LEVEL1 KYBER512 570 - 800/1632/768/32 ML-KEM-512
 KYBER_LEVEL3 KYBER768 572 - 1184/2400/1088/32 ML-KEM-768

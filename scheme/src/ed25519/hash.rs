@@ -18,7 +18,7 @@ pub(super) fn sha512_many<'a, K: Kernels + ?Sized>(
     digests
 }
 
-/// The same as numbers modulo L. The digests are wiped.
+/// Hashes messages by SHA-512 and reduces the digests modulo L. The digests are wiped.
 pub(super) fn sha512_many_modulo_l<'a, K: Kernels + ?Sized>(
     k: &K,
     messages: impl ExactSizeIterator<Item = [&'a [u8]; 3]>,

@@ -74,10 +74,10 @@ pub fn verify<K: Kernels + ?Sized>(
     }
 }
 
-/// Verifies under [`Rules::Zip215`] by one equation over all lanes, each times its number of `z`: 128
-/// random bits that whoever made the signatures can't know beforehand. Where it does not hold, and
-/// where keys come under other rules, every signature is verified by itself, so that the statuses
-/// are those of [`verify`]. (An equation with an invalid signature in it holds for one z in 2^128.)
+/// Verifies under [`Rules::Zip215`] by one equation over all lanes, each multiplied by its entry of
+/// `z`: 128 random bits that the signers cannot predict. If the equation does not hold, or if keys
+/// are under other rules, every signature is verified individually, so that the statuses equal
+/// those of [`verify`]. (An equation that contains an invalid signature holds for one z in 2^128.)
 pub fn verify_sum<K: Kernels + ?Sized>(
     k: &K,
     keys: VerifyKeys<'_>,

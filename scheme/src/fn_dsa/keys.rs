@@ -64,8 +64,8 @@ impl VerifyKey {
     }
 }
 
-/// A private key with its public key. Sharing it between threads by reference is what it is made
-/// for: a signature takes a signer out of the key, and puts it back.
+/// A private key with its public key, shared between threads by reference: a signature takes a
+/// signer out of the key and puts it back.
 pub struct SigningKey {
     params: &'static Params,
     bytes: Zeroizing<Vec<u8>>,
@@ -132,12 +132,12 @@ impl SigningKey {
         &self.verify_key
     }
 
-    /// Calls `with` with a signer that nobody else has.
+    /// Calls `with` with a signer that no other thread uses.
     ///
     /// # Errors
     /// [`Status::NoMemory`]; [`Status::Fault`] if the key does not decode again.
     pub(super) fn with_signer<T>(&self, with: impl FnOnce(&mut Signer) -> T) -> Result<T, Status> {
-        // A name of its own, so that the list is not locked while the key is used.
+        // A separate binding, so that the list is not locked while the signer is used.
         let idle = self.idle().and_then(|mut idle| idle.pop());
         let mut signer = match idle {
             Some(signer) => signer,
@@ -154,8 +154,9 @@ impl SigningKey {
         Ok(result)
     }
 
-    /// The signers that nobody uses; none where they stay locked, as they do in a forked child if
-    /// another thread of its parent was just taking one: it goes on with signers of its own.
+    /// Returns the list of idle signers, or `None` if it stays locked. That happens in a forked
+    /// child if another thread of the parent held the lock during the fork; the child then decodes
+    /// its own signers.
     fn idle(&self) -> Option<MutexGuard<'_, Vec<Signer>>> {
         for _ in 0..IDLE_TRIES {
             match self.signers.try_lock() {
@@ -205,7 +206,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::Duration;
 
-    /// As in a forked child, where the thread that has the list does not exist.
+    /// Simulates a forked child in which the thread that holds the lock does not exist.
     #[test]
     fn a_list_of_signers_that_stays_locked_is_done_without() {
         let params = params(Algorithm::Falcon512).unwrap();

@@ -1,4 +1,4 @@
-//! What is signed, in the form in which the crates take it.
+//! The message to sign, in the form that the crates take.
 
 use super::params::{Design, Params};
 use crate::error::Error;

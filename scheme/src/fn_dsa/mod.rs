@@ -6,10 +6,10 @@
 //!                     VerifyKey <------------------+---------- verify <----------+
 //! ```
 //!
-//! FIPS 206 is not published, so nothing here is a standard. FN-DSA is what the crate fn-dsa 0.4
-//! takes the draft to be; Falcon is fn-dsa 0.3.0 in its original hash mode, which agrees with the
-//! submission's test vectors. They are different algorithms under different names: keys and
-//! signatures of one are none of the other's.
+//! FIPS 206 is not published, so nothing here is a standard. FN-DSA follows the draft as
+//! implemented by the crate fn-dsa 0.4; Falcon is fn-dsa 0.3.0 in its original hash mode, which
+//! agrees with the submission's test vectors. They are different algorithms under different names,
+//! with incompatible keys and signatures.
 //!
 //! | | public | private | signature |
 //! |---|---|---|---|

@@ -17,7 +17,7 @@ pub(super) const Q: i32 = 12289;
 /// Which of the two designs: they share the mathematics and agree on nothing that is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
-    /// What FIPS 206 is expected to be, as the crate fn-dsa 0.4 drafts it.
+    /// The expected FIPS 206, as the crate fn-dsa 0.4 drafts it.
     FnDsaDraft,
     /// Falcon as it was submitted to the third round.
     Falcon,

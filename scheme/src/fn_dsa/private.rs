@@ -1,4 +1,4 @@
-//! What a private key has to be before it may sign (Falcon round 3, sections 3.8.1 and 3.8.2).
+//! Checks on private keys before they may sign (Falcon round 3, sections 3.8.1 and 3.8.2).
 //!
 //! The crates take every f, g and F from which some small G follows modulo q. A key that is not a
 //! short basis of its lattice makes their sampler reject without end, or sign with a distribution

@@ -8,7 +8,8 @@ use zeroize::Zeroize;
 
 use super::params::RANDOM_LEN;
 
-/// What a lane draws from: bytes it was given, and then SHAKE256 of a seed without end.
+/// The random bytes of a lane: first the given bytes, then unlimited output of SHAKE256 from a
+/// seed.
 pub(super) struct Randomness {
     given: [u8; RANDOM_LEN],
     /// How many of `given` are still to come: the last ones.

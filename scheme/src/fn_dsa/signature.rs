@@ -14,7 +14,7 @@ use fn_dsa_comm::{DOMAIN_NONE, HASH_ID_ORIGINAL_FALCON, codec, hash_to_point, mq
 use super::params::{NONCE_LEN, Params};
 use crate::error::Error;
 
-/// What stands before the compressed s2.
+/// Length of the head byte and nonce before the compressed s2.
 pub(super) const HEAD_LEN: usize = 1 + NONCE_LEN;
 
 /// Takes the padding off a signature: all zeros at its end.

@@ -7,8 +7,9 @@ pub(crate) fn digit(bytes: &[u8], i: usize, w: u32) -> u32 {
     u32::from(bytes[i / in_byte]) >> shift & ((1 << w) - 1)
 }
 
-/// What the digits of w bits of a digest lack of their greatest value, summed up: the checksum
-/// before it is shifted (RFC 8554, Algorithm 2). For 32 bytes and w of 8 it is 8160 at most.
+/// Returns the checksum of a digest's digits of w bits, before the shift: the sum of each digit's
+/// distance from its greatest value (RFC 8554, Algorithm 2). For 32 bytes and w of 8 it is 8160 at
+/// most.
 pub(crate) fn checksum(digest: &[u8], w: u32) -> u32 {
     let digits = digest.len() * 8 / w as usize;
     (0..digits).map(|i| (1 << w) - 1 - digit(digest, i, w)).sum()

@@ -26,9 +26,9 @@ use crate::kernels::Kernels;
 /// The working memory of a key's scheme.
 type ScratchOf<L> = <<L as Layers>::Secret as TreeSecret>::Scratch;
 
-/// What a key of a scheme is made of, level by level; 0 is the top.
+/// The levels of a scheme's key; 0 is the top.
 pub(crate) trait Layers {
-    /// What a tree's leaves derive from.
+    /// The secret that a tree's leaves derive from.
     type Secret: TreeSecret;
 
     /// How many levels there are.
@@ -53,7 +53,8 @@ pub(crate) trait Layers {
         number: u64,
     ) -> Result<Self::Secret, Error>;
 
-    /// What leaf q of a tree that was made ready has to say of the tree below it, both of which are whole.
+    /// Signs the root of the tree below with leaf q of a tree that was made ready; both trees must
+    /// be whole.
     ///
     /// # Errors
     /// [`Error::Fault`] if it failed its check.
@@ -90,7 +91,7 @@ pub struct StoredTree<'a> {
     pub number: u64,
     /// Its lowest row that is kept, as far as it is there.
     pub row: &'a [u8],
-    /// What the tree above says of it; empty at the top, and where it is not signed yet.
+    /// The signature by the tree above; empty at the top and for a tree that is not signed yet.
     pub signed: &'a [u8],
 }
 
@@ -115,7 +116,7 @@ struct Level<L: Layers> {
     tree: Tree<L::Secret>,
     /// Which of all trees of its level it is.
     number: u64,
-    /// What the tree above says of it; empty at the top.
+    /// The signature by the tree above; empty at the top.
     signed: Vec<u8>,
     next: Option<Box<Level<L>>>,
 }
@@ -137,7 +138,7 @@ impl<L: Layers> Forest<L> {
         &self.levels[self.levels.len() - 1].tree
     }
 
-    /// What trees say of those below them, from the top.
+    /// Returns the signatures that trees make over those below them, from the top.
     pub(crate) fn signed(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         self.levels.iter().map(|level| &level.signed[..])
     }
@@ -211,9 +212,10 @@ impl<L: Layers> Forest<L> {
         Ok(())
     }
 
-    /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
-    /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
-    /// no less worth guarding than the key: see [`Forest::restore`].
+    /// Returns the nodes of each tree that signs, the top one first, and of each tree that grows.
+    /// Callers store them when a key is closed, because recomputing them takes as long as making
+    /// them did. They are public, but their integrity matters as much as the key's: see
+    /// [`Forest::restore`].
     pub(crate) fn stored_trees(&self) -> Vec<StoredTree<'_>> {
         let mut all = Vec::new();
         for (level, here) in self.levels.iter().enumerate() {
@@ -225,12 +227,13 @@ impl<L: Layers> Forest<L> {
         all
     }
 
-    /// Takes back what [`Forest::kept`] gave, in that order, but for the top tree, with which
-    /// [`Forest::new`] begins. A tree whose key is signed must be whole, and the signature good.
+    /// Restores a tree that `Forest::stored_trees` returned. Trees come in that order, without the
+    /// top tree, with which [`Forest::new`] begins. A tree whose key is signed must be whole, and
+    /// the signature valid.
     ///
-    /// Whoever calls answers for the bytes, and has authenticated them: of a tree that is not signed yet nothing
-    /// shows that a node is another's, and a leaf above that signs such a tree, and later the right one, signs
-    /// twice.
+    /// The caller must have authenticated the bytes. Nothing in a tree that is not signed yet shows
+    /// that a node is foreign, and a leaf above that signs such a tree, and later the right one,
+    /// signs twice.
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if this is no tree of the key's, or does not follow what was given before;
@@ -291,7 +294,7 @@ impl<L: Layers> Forest<L> {
             if (q..q + count).contains(&turn) {
                 let trees = index >> self.layers.height(lowest);
                 let bits = self.height_below(level) - self.height_below(lowest);
-                // Beyond 2^63 nobody comes.
+                // Indexes never exceed 2^63.
                 let most = 1u64 << bits.min(63);
                 self.advance_level(k, level, 1, most - (trees & (most - 1)), scratch)?;
             }
@@ -389,7 +392,7 @@ impl<L: Layers> Forest<L> {
         Ok(next)
     }
 
-    /// What an error calls the algorithm.
+    /// Returns the algorithm's name for errors.
     fn name(&self) -> &'static str {
         self.levels[0].tree.secret.name()
     }

@@ -5,9 +5,9 @@
 //!                              '-------- wave --------'               where not all nodes are kept
 //! ```
 //!
-//! Pieces of a wave are independent of each other. Where all have run, the wave is closed, and the next one is
-//! taken. What is done can be written down between waves, to go on from there another day: it is public,
-//! the seed beside it is not.
+//! Pieces of a wave are independent of each other. When all have run, the wave is closed, and the
+//! next one is taken. Completed nodes can be stored between waves, to resume later: they are
+//! public, unlike the seed.
 
 use super::TreeSecret;
 use super::nodes::Nodes;
@@ -17,7 +17,7 @@ use crate::kernels::Kernels;
 
 /// Leaves of a piece, where its tree has so many: a millisecond's work of LMS where w is 1, ten where it is 8, five of XMSS.
 const PIECE: u32 = 64;
-/// The same of the lowest trees, which are to be more than one piece.
+/// The piece size of the lowest trees, which are to consist of more than one piece.
 const SMALL_PIECE: u32 = 16;
 
 /// A tree that is being made.
@@ -101,8 +101,8 @@ impl<'a, S: TreeSecret> Part<'a, S> {
         self.out.len() / self.secret.n()
     }
 
-    /// What the leaves derive from, how high above them the nodes are, the number of the first node in its row, and where
-    /// they go.
+    /// Returns the secret of the leaves, the height of the nodes above them, the number of the
+    /// first node in its row, and the output buffer.
     pub(crate) fn parts(&mut self) -> (&'a S, u32, u32, &mut [u8]) {
         (self.secret, self.low, self.first, &mut *self.out)
     }
@@ -121,7 +121,7 @@ impl<'a, S: TreeSecret> Part<'a, S> {
         self.out[node * n..][..n].fill(0);
     }
 
-    /// The same for a shorter time.
+    /// Reborrows the part for a shorter lifetime.
     pub(crate) fn reborrow(&mut self) -> Part<'_, S> {
         let Part { secret, low, first, out } = self;
         Part { secret: *secret, low: *low, first: *first, out }

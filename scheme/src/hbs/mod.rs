@@ -1,4 +1,4 @@
-//! What the hash-based signatures with a state (LMS and HSS; XMSS) have in common.
+//! Common parts of the stateful hash-based signatures (LMS and HSS; XMSS).
 //!
 //! ```text
 //!   digest --digits--> where each chain of a one-time signature stands
@@ -28,12 +28,12 @@ pub(crate) use growth::{Growth, Part};
 pub(crate) use reader::Reader;
 pub(crate) use tree::Tree;
 
-/// What the leaves of one tree derive from, and how its nodes are hashed.
+/// The secret that the leaves of one tree derive from, and the hash of its nodes.
 pub(crate) trait TreeSecret {
     /// Working memory.
     type Scratch;
 
-    /// What an error calls the algorithm.
+    /// Returns the algorithm's name for errors.
     fn name(&self) -> &'static str;
 
     /// Bytes of a node.

@@ -1,6 +1,6 @@
-//! Fields of keys and signatures that come from anybody.
+//! Parses fields of untrusted keys and signatures.
 
-/// What is left of a byte string. A read that asks for more than there is gives `None`.
+/// The unread rest of a byte string. Reads beyond its end return `None`.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a>(&'a [u8]);
 
@@ -29,7 +29,7 @@ impl<'a> Reader<'a> {
         self.array().map(|bytes| u32::from_be_bytes(*bytes))
     }
 
-    /// What is left.
+    /// Returns the unread bytes.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.0
     }

@@ -25,7 +25,8 @@ pub(crate) struct Tree<S> {
     pub(super) low: u32,
     /// All nodes above them, and their roots.
     pub(crate) top: Nodes,
-    /// The subtree that has the leaves that sign; none where `low` is 0, or nobody has asked.
+    /// The subtree that contains the signing leaves; `None` if `low` is 0 or the subtree was never
+    /// needed.
     bottom: Option<Nodes>,
     /// The subtree that grows.
     next: Option<Nodes>,

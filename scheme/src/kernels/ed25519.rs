@@ -1,11 +1,11 @@
 //! The part of the seam that Ed25519 uses: whole curve operations, many at a time.
 //!
-//! What a flow leaves to an instruction set is the work on the curve: multiples of the base point,
-//! and the equation that verification asks about. Hashing, scalars modulo L and the rules on
-//! encodings stay in the flow ([`crate::ed25519`]), so that no backend has rules of its own.
+//! An instruction set supplies the work on the curve: multiples of the base point, and the equation
+//! that verification checks. Hashing, scalars modulo L and the rules on encodings stay in the flow
+//! ([`crate::ed25519`]), so that all backends follow the same rules.
 //!
-//! The functions of this module are the portable answers, over curve25519-dalek. A backend that has
-//! lanes of its own overrides them; the others take them as they are.
+//! The functions of this module are the portable implementation, over curve25519-dalek. A backend
+//! with vector lanes overrides them; the others use them unchanged.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -68,7 +68,8 @@ impl EdPoint {
         if self.uses.fetch_add(1, Ordering::Relaxed) < USES_BEFORE_ROWS {
             return None;
         }
-        // At worst made twice, and waited for by nobody: a forked child has not the thread that makes them.
+        // At worst two threads make it. No thread waits: a forked child lacks the thread that makes
+        // the rows.
         let make = || {
             let rows = make();
             assert_eq!(rows.len(), ROW_PIECES * ROWS_PER_PIECE, "rows are made whole");

@@ -23,13 +23,13 @@ use super::{Kernels, Sponge, Xof};
 
 /// Most steps of a chain: 2^w - 1, where w is 8.
 pub const STEPS_MAX: u32 = 255;
-/// What stands in the place of the step where the beginning of a chain is derived (appendix A).
+/// The byte in place of the step number when the start of a chain is derived (appendix A).
 pub const OF_SECRET: u8 = 0xff;
 /// Bytes before the step of a chain, or before the input of a hash.
 pub const PREFIX: usize = 22;
 
-/// What a hash is of (RFC 8554, section 7.1): the public key of a one-time signature, a message, a leaf, and
-/// a node above the leaves.
+/// Domain separators of hashes (RFC 8554, section 7.1): the public key of a one-time signature, a
+/// message, a leaf, and a node above the leaves.
 pub const D_PBLC: u16 = 0x8080;
 /// See [`D_PBLC`].
 pub const D_MESG: u16 = 0x8181;
@@ -209,7 +209,7 @@ pub fn leaves<K: Kernels + ?Sized>(kernels: &K, job: &mut LmsLeaves<'_>) {
     }
 }
 
-/// Runs every chain without lanes of its own: SHA-256 one after the other, SHAKE256 as sponges.
+/// Runs every chain without vector lanes: SHA-256 one after the other, SHAKE256 as sponges.
 pub fn chains<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [LmsChain<'_>]) {
     LmsChain::assert_all(jobs);
     match jobs.first().map(|job| job.family) {
@@ -219,7 +219,7 @@ pub fn chains<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [LmsChain<'_>]) {
     }
 }
 
-/// Runs every hash without lanes of its own.
+/// Runs every hash without vector lanes.
 pub fn hashes<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [LmsHash<'_>]) {
     LmsHash::assert_all(jobs);
     match jobs.first().map(|job| job.family) {

@@ -1,9 +1,9 @@
 //! The seam between the standards' flow and an instruction set.
 //!
 //! A kernel works on *many* of something: many sponges, many polynomials. A flow gathers all its
-//! independent work over all operations of a batch and hands it over at once, so lanes fill by
-//! themselves. The seam sits at the granularity of a whole polynomial or a whole sponge, where a
-//! call costs nothing beside its work.
+//! independent work over all operations of a batch and hands it over at once, so lanes fill
+//! automatically. The seam sits at the granularity of a whole polynomial or a whole sponge, where
+//! the cost of a call is negligible.
 //!
 //! # Contract of every implementation
 //! - Results equal the portable backend's: bit for bit where a function returns bytes, counts or
@@ -97,7 +97,7 @@ impl<'a> Sponge<'a> {
     }
 }
 
-/// What an instruction set supplies. See the module's contract.
+/// The kernels of an instruction set. See the module's contract.
 pub trait Kernels: Send + Sync {
     /// A short name for reports: `portable`, `avx2`, `avx512`, `neon`.
     fn name(&self) -> &'static str;

@@ -39,7 +39,7 @@ pub enum SlhFamily {
     Sha2,
 }
 
-/// What every hash of one key begins with. Public: it holds PK.seed only.
+/// The common prefix of all hashes of one key. Public: it holds PK.seed only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SlhContext {
     /// The hash functions.
@@ -55,7 +55,7 @@ pub struct SlhContext {
 }
 
 impl SlhContext {
-    /// What every hash of the key with this PK.seed begins with.
+    /// Returns the common prefix of the hashes of the key with this PK.seed.
     ///
     /// # Panics
     /// If n = `pk_seed.len()` is not 16, 24 or 32.
@@ -121,7 +121,7 @@ impl SlhAddress {
         SlhAddress(address)
     }
 
-    /// The same layer and tree with another type, and all behind it zero (setTypeAndClear).
+    /// Returns the address with another type, and all fields after it zero (setTypeAndClear).
     #[inline]
     pub fn with_type(mut self, kind: u32) -> Self {
         self.0[Self::TYPE..].fill(0);
@@ -129,14 +129,14 @@ impl SlhAddress {
         self
     }
 
-    /// The same address with another key pair address.
+    /// Returns the address with another key pair address.
     #[inline]
     pub fn with_key_pair(mut self, key_pair: u32) -> Self {
         self.0[20..24].copy_from_slice(&key_pair.to_be_bytes());
         self
     }
 
-    /// The same address with another chain address (WOTS+) or tree height.
+    /// Returns the address with another chain address (WOTS+) or tree height.
     #[inline]
     pub fn with_chain(mut self, chain: u32) -> Self {
         self.0[24..28].copy_from_slice(&chain.to_be_bytes());
@@ -156,7 +156,7 @@ impl SlhAddress {
         u32::from_be_bytes(self.0.last_chunk().map_or([0; 4], |x| *x))
     }
 
-    /// The same address with another hash address or tree index.
+    /// Returns the address with another hash address or tree index.
     #[inline]
     pub fn with_hash(mut self, hash: u32) -> Self {
         self.0[Self::HASH..].copy_from_slice(&hash.to_be_bytes());

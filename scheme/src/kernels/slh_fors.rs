@@ -6,8 +6,9 @@
 //!                                   `------------`------> authentication path of one leaf
 //! ```
 //!
-//! A tree is cut into subtrees of one height, so that every lane of an instruction set can have one and keep
-//! it from its leaves to its root. An instruction set without a way of its own gets [`by_levels`].
+//! A tree is cut into subtrees of one height, so that every lane of an instruction set can compute
+//! one from its leaves to its root. An instruction set without an implementation uses
+//! [`by_levels`].
 
 use super::Kernels;
 use super::slh::{SlhAddress, SlhChain, SlhContext, SlhHash, address_type};
@@ -43,11 +44,11 @@ pub struct SlhForsTree<'a> {
 }
 
 impl SlhForsTree<'_> {
-    /// Holds the jobs of one call to the contract.
+    /// Asserts that the jobs of one call fulfil the contract.
     ///
     /// # Panics
-    /// If the jobs are of several parameter sets or heights, a height, a length, a leaf, a first leaf or an
-    /// address is none of what the fields allow.
+    /// If the jobs are of several parameter sets or heights, or if a height, a length, a
+    /// leaf, a first leaf or an address is outside of the range that its field allows.
     pub fn assert_all(jobs: &[SlhForsTree<'_>]) {
         let Some((first, height)) = jobs.first().map(|job| (job.context, job.height)) else {
             return;

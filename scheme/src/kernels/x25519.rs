@@ -1,8 +1,8 @@
 //! The part of the seam that X25519 uses: multiples of points of the Montgomery curve, many at a
 //! time, in constant time.
 //!
-//! The functions of this module are the portable answers, over curve25519-dalek. A backend that has
-//! lanes of its own overrides them; the others take them as they are.
+//! The functions of this module are the portable implementation, over curve25519-dalek. A backend
+//! with vector lanes overrides them; the others use them unchanged.
 
 use curve25519_dalek::edwards::EdwardsPoint;
 use curve25519_dalek::montgomery::MontgomeryPoint;

@@ -97,7 +97,7 @@ pub fn prefix(domain: usize, n: usize) -> &'static [u8] {
     &ALL[domain][N_MAX - padding..]
 }
 
-/// What every hash of one key begins with. Public: it holds SEED only.
+/// The common prefix of all hashes of one key. Public: it holds SEED only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct XmssContext {
     /// The hash functions.
@@ -111,7 +111,7 @@ pub struct XmssContext {
 }
 
 impl XmssContext {
-    /// What every hash of the key with this SEED begins with.
+    /// Returns the common prefix of the hashes of the key with this SEED.
     ///
     /// # Panics
     /// If no set of the family has n = `seed.len()`.
@@ -145,7 +145,7 @@ fn take_key(state: &mut [u32; 8], family: XmssFamily, domain: usize, key: &[u8])
 /// A secret that a hash is keyed with: the seed that the secrets of all chains come from, S_XMSS, or that of
 /// randomizers, SK_PRF (SP 800-208, section 6.2). Wiped when dropped.
 ///
-/// It has a place of its own: what a value is moved out of is not wiped.
+/// The seed is boxed, because moving a value does not wipe its old location.
 pub struct XmssSecretSeed(Box<Seed>);
 
 #[derive(Zeroize, ZeroizeOnDrop)]
@@ -212,7 +212,7 @@ impl XmssAddress {
         XmssAddress([layer, (tree >> 32) as u32, tree as u32, kind, 0, 0, 0, 0])
     }
 
-    /// The same address with another value of a word.
+    /// Returns the address with another value of a word.
     #[inline]
     pub fn with(mut self, word: usize, value: u32) -> Self {
         self.0[word] = value;

@@ -1,4 +1,4 @@
-//! Chains, hashes and secrets of XMSS by any instruction set: what has no lanes of its own for them.
+//! Chains, hashes and secrets of XMSS for instruction sets without vector lanes for them.
 //!
 //! ```text
 //!   SHA-256             one stream of xmss_sha256 a job
@@ -14,7 +14,8 @@ use super::xmss_sha256;
 use super::{Kernels, Sponge, Xof};
 use crate::ct;
 
-/// Runs every chain without lanes of its own: SHA-256 one after the other, all else step by step.
+/// Runs every chain without vector lanes: SHA-256 one after the other, the other hashes step by
+/// step.
 pub fn chains<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [XmssChain<'_>]) {
     XmssChain::assert_all(jobs);
     match jobs.first().map(|job| job.context.family) {
@@ -24,7 +25,7 @@ pub fn chains<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [XmssChain<'_>]) {
     }
 }
 
-/// Runs every hash without lanes of its own.
+/// Runs every hash without vector lanes.
 pub fn hashes<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [XmssHash<'_>]) {
     XmssHash::assert_all(jobs);
     match jobs.first().map(|job| job.context.family) {
@@ -34,7 +35,7 @@ pub fn hashes<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [XmssHash<'_>]) {
     }
 }
 
-/// Makes every secret without lanes of its own.
+/// Derives every secret without vector lanes.
 pub fn secrets<K: Kernels + ?Sized>(kernels: &K, jobs: &mut [XmssSecret<'_>]) {
     XmssSecret::assert_all(jobs);
     match jobs.first().map(|job| job.context.family) {

@@ -1,4 +1,5 @@
-//! What XMSS hashes by SHA-256 (SP 800-208, sections 5.1 and 5.2), word by word, in N streams side by side.
+//! The hashes of XMSS by SHA-256 (SP 800-208, sections 5.1 and 5.2), word by word, in N parallel
+//! streams.
 //!
 //! ```text
 //!            n = 32: blocks of                            n = 24
@@ -253,7 +254,7 @@ impl<const N: usize> Streams<N> {
     }
 }
 
-/// What ends a message of V words' n: its bits.
+/// The end of a message of V values of n bytes: its length in bits.
 struct Length<const N: usize, const V: usize>;
 
 impl<const N: usize, const V: usize> Length<N, V> {

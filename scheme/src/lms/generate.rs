@@ -5,9 +5,9 @@
 //!                                  '-------- wave --------'               where a tree is over 16 high
 //! ```
 //!
-//! Pieces of a wave are independent of each other. Where all have run, the wave is closed, and the next one is
-//! taken. What is done can be written down between waves, to go on from there another day: it is public,
-//! the seed beside it is not.
+//! Pieces of a wave are independent of each other. When all have run, the wave is closed, and the
+//! next one is taken. Completed nodes can be stored between waves, to resume later: they are
+//! public, unlike the seed.
 
 use super::Scratch;
 use super::levels::Levels;
@@ -30,8 +30,8 @@ pub struct Generation {
 pub struct Piece<'a>(Part<'a, Secret>);
 
 impl Generation {
-    /// Begins a key with these sets, this identifier I and this seed, of [`Levels::n`] bytes. Both are drawn
-    /// at random by whoever calls, and are the private key.
+    /// Starts generating a key with these parameter sets, this identifier I and this seed, of
+    /// [`Levels::n`] bytes. Both must be random; they are the private key.
     ///
     /// # Errors
     /// [`Error::Length`]; [`Error::NoMemory`].
@@ -43,8 +43,8 @@ impl Generation {
         Ok(Generation { levels, growth: Growth(tree), root: None })
     }
 
-    /// Goes on from what [`Generation::row`] gave, which may be a whole row: then nothing is left to do.
-    /// Whoever wrote the row down answers for it, or compares the public key at the end.
+    /// Resumes from a row that [`Generation::row`] returned. If the row is whole, nothing is left
+    /// to compute. The caller must trust the row, or compare the public key at the end.
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if the row is longer than that of the tree, or ends within a node.
@@ -80,7 +80,8 @@ impl Generation {
         self.climb(k);
     }
 
-    /// The root of what it has of the tree, where all of that is done: of a sector its own, for [`sector_paths`].
+    /// Returns the root of its part of the tree once that is complete: with sectors, the root of
+    /// its sector, for [`sector_paths`].
     pub fn own_root(&self) -> Option<&[u8]> {
         let tree = &self.growth.0;
         (tree.missing() == 0).then(|| tree.root())
@@ -107,7 +108,8 @@ impl Generation {
     }
 }
 
-/// What a piece is made of, for a backend that has no kernels of this crate's: neighbouring nodes of one row.
+/// The inputs of a piece, for a backend without kernels of this crate: neighbouring nodes of one
+/// row.
 pub struct Nodes<'a> {
     /// The sets.
     pub lms: &'static Lms,
@@ -126,7 +128,7 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// What it is made of.
+    /// Returns the inputs of the piece.
     pub fn job(&mut self) -> Nodes<'_> {
         let (secret, low, first, output) = self.0.parts();
         let first = (secret.first() >> low) + first;
@@ -148,7 +150,7 @@ impl<'a> Piece<'a> {
         (Piece(before), Piece(behind))
     }
 
-    /// The same for a shorter time.
+    /// Reborrows the piece for a shorter lifetime.
     pub fn reborrow(&mut self) -> Piece<'_> {
         Piece(self.0.reborrow())
     }

@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::hbs::Reader;
 use crate::identity::Identity;
 
-/// What an error calls the algorithm.
+/// The algorithm's name in errors.
 const NAME: &str = "HSS";
 
 /// An LMS public key within an HSS key or signature.
@@ -25,8 +25,8 @@ pub struct Public<'a> {
 }
 
 impl<'a> Public<'a> {
-    /// Reads one: u32str(type) || u32str(otstype) || I || T[1]. `None` where there is none, or tree and
-    /// one-time signature are not of one hash.
+    /// Reads a public key: u32str(type) || u32str(otstype) || I || T[1]. Returns `None` if it is
+    /// malformed, or if tree and one-time signature use different hashes.
     pub(super) fn read(reader: &mut Reader<'a>) -> Option<Self> {
         let lms = Lms::from_typecode(reader.u32()?)?;
         let ots = LmOts::from_typecode(reader.u32()?)?;

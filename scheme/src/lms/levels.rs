@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::params::{LEVELS_MAX, LmOts, Lms};
 use crate::error::Error;
 
-/// Levels of a tree of which all nodes are kept, where nobody asks for another number: 4 MiB at most.
+/// The default of the levels of a tree whose nodes are all kept: 4 MiB at most.
 const KEPT: u32 = 16;
 
 /// The sets of an HSS key, those of the top tree first. They are of one hash function.
@@ -16,15 +16,16 @@ pub struct Levels {
     sector: Sector,
 }
 
-/// A subtree of a lone tree that has a seed of its own, so that who holds it signs with its leaves and with no others:
-/// one of 2^bits that are alike. The whole tree where there are no bits.
+/// A subtree of a single-level key with its own seed: its holder can sign with its leaves only. One
+/// of 2^bits subtrees of the same shape, or the whole tree if `bits` is 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sector {
-    /// How far below the root its own root is.
+    /// The depth of its root below the tree's root.
     pub(super) bits: u32,
-    /// Which one it is.
+    /// The number of the subtree.
     pub(super) number: u32,
-    /// The siblings of the nodes from its root up, `[bits][n]`; empty as long as the other sectors are not made. Public.
+    /// The siblings of the nodes from its root up, `[bits][n]`; empty until the other sectors are
+    /// made. Public.
     pub(super) way: Vec<u8>,
 }
 
@@ -32,8 +33,8 @@ impl Levels {
     /// Takes the sets of each level.
     ///
     /// # Errors
-    /// [`Error::PrivateKey`] if there is none or more than [`LEVELS_MAX`], or they are of several hash
-    /// functions.
+    /// [`Error::PrivateKey`] if there are 0 or more than [`LEVELS_MAX`] levels, or if they
+    /// use several hash functions.
     pub fn new(sets: &[(&'static Lms, &'static LmOts)]) -> Result<Self, Error> {
         let refused = |reason| Error::PrivateKey { algorithm: "HSS", reason };
         if !(1..=LEVELS_MAX).contains(&sets.len()) {
@@ -50,9 +51,8 @@ impl Levels {
         Ok(Levels { sets: sets.to_vec(), kept: KEPT, sector: Sector::default() })
     }
 
-    /// The same with another number of levels that a tree is kept whole up to, 1 to 16. A higher tree is kept
-    /// but for subtrees at its bottom, of which there are two in memory: less memory, and a longer way to an
-    /// index out of order.
+    /// Sets the height up to which a tree is kept whole, 1 to 16. Of a higher tree, the bottom
+    /// subtrees are dropped, except two: less memory, but more work for an index out of order.
     pub fn with_whole_levels(self, levels: u32) -> Self {
         Levels { kept: levels.clamp(1, KEPT), ..self }
     }
@@ -108,7 +108,7 @@ impl Levels {
         &self.sector
     }
 
-    /// How high what it has of a tree of a level is.
+    /// Returns the height of its part of a level's tree.
     pub(super) fn height(&self, level: usize) -> u32 {
         // A key with sectors has one level.
         self.sets[level].0.h - self.sector.bits
@@ -140,10 +140,10 @@ impl Levels {
         4 + all.sum::<usize>() - self.sets[0].0.public_key_len()
     }
 
-    /// How high the subtrees at the bottom of a tree are; 0 where it is kept whole.
+    /// Returns the height of the subtrees at the bottom of a tree; 0 if the tree is kept whole.
     pub(super) fn low(&self, level: usize) -> u32 {
         let h = self.height(level);
-        // One level less: there is a subtree beside the one that signs.
+        // One level less, because a second subtree grows while the first one signs.
         if h > self.kept { h - (self.kept - 1).max(1) } else { 0 }
     }
 

@@ -16,8 +16,8 @@ use crate::kernels::lms::{LmsChain, prefix};
 /// Signatures that are made together.
 pub(super) const SIGNATURES_MAX: usize = 16;
 
-/// Signs each message at a leaf of its own, from leaf q on; [`Tree::reach`] made them ready. `out` is one
-/// signature a message, `u32str(q) || u32str(otstype) || C || y || u32str(type) || path`.
+/// Signs message i with leaf q + i; [`Tree::reach`] made the leaves ready. Each entry of `out` is
+/// one signature, `u32str(q) || u32str(otstype) || C || y || u32str(type) || path`.
 ///
 /// Before it returns, every one-time signature is taken up to its leaf, as a verifier does, and compared
 /// with the leaf that the tree has: a fault while a signature was made must not come out as a second

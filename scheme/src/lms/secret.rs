@@ -21,21 +21,21 @@ use crate::hbs::TreeSecret;
 use crate::kernels::Kernels;
 use crate::kernels::lms::{D_INTR, LmsHash, LmsLeaves, OF_SECRET, prefix};
 
-/// Which i stands for what, beside the chains.
+/// The values of i for other uses than chains.
 const RANDOMIZER: u16 = 0xfffd;
 const CHILD_SEED: u16 = 0xfffe;
 const CHILD_ID: u16 = 0xffff;
 
-/// What all one-time keys of a tree derive from. Wiped when dropped.
+/// The secret that all one-time keys of a tree derive from. Wiped when dropped.
 pub(crate) struct Secret {
     pub(super) lms: &'static Lms,
     pub(super) ots: &'static LmOts,
     /// The identifier I, which is public.
     pub(super) id: [u8; 16],
-    /// 0xff || SEED, n bytes of it. In a place of its own: trees move, and what they are moved out of is not wiped.
+    /// 0xff || SEED, n bytes of it. Boxed: trees move, and moving does not wipe the old location.
     tail: Box<[u8; 1 + N_MAX]>,
-    /// The part of the tree that this is the secret of: leaves and nodes are counted within it by whoever has the tree, and
-    /// hashed with their numbers in the whole tree.
+    /// The sector that this is the secret of. The tree counts leaves and nodes within the sector;
+    /// they are hashed with their numbers in the whole tree.
     pub(super) sector: Sector,
 }
 

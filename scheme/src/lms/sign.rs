@@ -110,12 +110,12 @@ impl SigningKey {
         &self.public
     }
 
-    /// Signs each message with an index of its own, from `index` on, into one signature a message, each
-    /// [`Levels::signature_len`] bytes. Whoever calls answers for this: **no index signs two messages, ever**.
-    /// An index and a message always give the same signature.
+    /// Signs message i with index `index` + i, into one signature per message, each
+    /// [`Levels::signature_len`] bytes. The caller must guarantee that **no index ever signs two
+    /// messages**. Signing is deterministic in index and message.
     ///
-    /// Trees that are not there are worked out first, which takes as long as making them did; in order of
-    /// indexes they are there.
+    /// Missing trees are computed first, which takes as long as making them did; if indexes are
+    /// used in order, they are present.
     ///
     /// # Errors
     /// [`Error::Exhausted`] if there are fewer indexes; [`Error::NoMemory`]; [`Error::Fault`] if a signature
@@ -165,20 +165,21 @@ impl SigningKey {
         index.checked_sub(start).ok_or(Error::Exhausted { most: end - start })
     }
 
-    /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
-    /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
-    /// no less worth guarding than the key: see [`SigningKey::restore`].
+    /// Returns the nodes of each tree that signs, the top one first, and of each tree that grows.
+    /// Callers store them when a key is closed, because recomputing them takes as long as making
+    /// them did. They are public, but their integrity matters as much as the key's: see
+    /// [`SigningKey::restore`].
     pub fn stored_trees(&self) -> Vec<StoredTree<'_>> {
         self.forest.stored_trees()
     }
 
-    /// Takes back what [`SigningKey::stored_trees`] gave, in that order, but for the top tree, which
-    /// [`super::Generation::resume`] takes. A tree whose key is signed must be whole, and the signature
-    /// good.
+    /// Restores a tree that [`SigningKey::stored_trees`] returned. Trees come in that order,
+    /// without the top tree, which [`super::Generation::resume`] takes. A tree whose key is signed
+    /// must be whole, and the signature valid.
     ///
-    /// Whoever calls answers for the bytes, and has authenticated them: of a tree that is not signed yet nothing
-    /// shows that a node is another's, and a leaf above that signs such a tree, and later the right one, signs
-    /// twice.
+    /// The caller must have authenticated the bytes. Nothing in a tree that is not signed yet shows
+    /// that a node is foreign, and a leaf above that signs such a tree, and later the right one,
+    /// signs twice.
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if this is no tree of the key's, or does not follow what was given before;

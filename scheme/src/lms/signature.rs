@@ -4,7 +4,7 @@ use super::keys::{Public, VerifyKey};
 use super::params::{LEVELS_MAX, LmOts, Lms};
 use crate::hbs::Reader;
 
-/// One tree's part of a signature: what it signs, and the key that is to verify it.
+/// One tree's part of a signature: the message it signs, and the key that verifies it.
 #[derive(Clone, Copy)]
 pub struct Part<'a> {
     /// The key.
@@ -17,7 +17,7 @@ pub struct Part<'a> {
     pub values: &'a [u8],
     /// The authentication path, the leaf's sibling first.
     pub path: &'a [u8],
-    /// What is signed: the message, or the public key of the next tree.
+    /// The message, or the public key of the next tree.
     pub message: &'a [u8],
 }
 
@@ -99,7 +99,7 @@ fn index_of_levels(mut reader: Reader<'_>, levels: usize) -> Option<u64> {
         if q >> lms.h > 0 {
             return None;
         }
-        // Beyond 2^64 nobody comes.
+        // Indexes never exceed 2^64.
         index = index.checked_mul(1 << lms.h)?.checked_add(q.into())?;
         if level < levels {
             Public::read(&mut reader)?;
@@ -113,7 +113,8 @@ mod tests {
     use super::*;
     use crate::lms::{LM_OTS, LMS};
 
-    /// Bytes of a signature of one level, which nobody signed, and those of a key.
+    /// Returns bytes with the format of a signature of one level, which are not a valid signature,
+    /// and those of a key.
     fn level(q: u32, height: usize) -> Vec<u8> {
         let (lms, ots) = (&LMS[height], &LM_OTS[3]);
         let [q, lms_number, ots_number] = [q, lms.typecode, ots.typecode].map(u32::to_be_bytes);

@@ -1,4 +1,4 @@
-//! Keys of which one leaf is known, and what it signs: for self-tests and tests.
+//! Keys with one known leaf, and signatures by it: for self-tests and tests.
 //!
 //! ```text
 //!   bytes of any kind -> I, C, secrets of one leaf, its path
@@ -6,7 +6,7 @@
 //!   secrets --chains as far as the digits say--> signature --as who verifies does--> root
 //! ```
 //!
-//! No tree is made for it, so that a signature of any set costs what some verifications cost.
+//! No tree is built, so that a signature of any parameter set costs as much as a few verifications.
 
 use super::hash::message_digest;
 use super::keys::Public;
@@ -17,8 +17,9 @@ use crate::hbs::digit;
 use crate::kernels::Kernels;
 use crate::kernels::lms::{LmsChain, prefix};
 
-/// An encoded public key of LMS, and a signature of each message by leaf `q`, both without the word in front that HSS has.
-/// `take` gives all that is random, so many bytes a call. Nobody else has this key, which could sign by no other leaf.
+/// Returns an encoded public key of LMS, and a signature of each message by leaf `q`, both without
+/// the leading word of HSS. `take` returns random bytes of the given length. The key is discarded;
+/// it could not sign with any other leaf.
 ///
 /// # Panics
 /// If both sets are not of one hash function.

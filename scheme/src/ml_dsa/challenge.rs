@@ -37,7 +37,7 @@ pub(super) fn sample_vartime(
     }
 }
 
-/// What [`sample_vartime`] squeezes with.
+/// Returns the function that [`sample_vartime`] squeezes with.
 pub(super) fn squeezer<'a, K: Kernels>(
     kernels: &'a K,
     c_tilde: &'a [u8],

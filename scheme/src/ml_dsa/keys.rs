@@ -15,7 +15,7 @@ pub(super) const TR: std::ops::Range<usize> = 2 * SEED_LEN..2 * SEED_LEN + MU_LE
 
 /// A public key, expanded: A and tr always, NTT(t1 * 2^d) from the first verification on.
 ///
-/// Sharing it between threads by reference is what it is made for; nothing in it is secret.
+/// Meant to be shared between threads by reference; nothing in it is secret.
 pub struct VerifyKey {
     params: &'static Params,
     /// The encoding.
@@ -32,8 +32,8 @@ pub struct VerifyKey {
 }
 
 impl VerifyKey {
-    /// A key without a value, whose buffers [`super::expand_verify_keys`] fills. Until then anybody
-    /// can make a signature that verifies with it.
+    /// Returns a key without a value, whose buffers [`super::expand_verify_keys`] fills. Until
+    /// then, signatures that verify with it are trivial to forge.
     pub fn blank(p: &'static Params) -> Self {
         let mut key = VerifyKey {
             params: p,
@@ -135,7 +135,7 @@ pub struct SigningKey {
     vectors: OnceBox<SecretVectors>,
 }
 
-/// What signing multiplies by c, each in the domain where that is cheapest.
+/// The vectors that signing multiplies by c, each in the domain where that is cheapest.
 ///
 /// c s1 and c s2 are small: their coefficients are at most beta = tau eta <= 196. Products modulo
 /// any number above 2 beta are therefore exact, and ML-KEM's ring, the same X^256 + 1 modulo 3329,

@@ -20,7 +20,7 @@ pub(super) fn mu_sponge<'a>(
         }
         Message::Mu(given) => {
             *mu = *given;
-            // A representative is a hash of public data, whoever computed it.
+            // A representative is a hash of public data, even if the caller computed it.
             ct::declassify(&mu[..]);
             None
         }

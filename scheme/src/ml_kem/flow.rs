@@ -226,7 +226,7 @@ fn sample_few<K: Kernels>(
     }
 }
 
-/// The same where each kind fills the lanes by itself.
+/// Samples without combining matrix and noise in one call, because each kind fills the lanes.
 fn sample_many<K: Kernels>(
     k: &K,
     p: &Params,
@@ -454,8 +454,8 @@ pub fn decaps<K: Kernels>(
 
 /// Line 9 of Algorithm 18: all ones where the ciphertexts are the same, else zero.
 ///
-/// As [`choose`], a function of its own in machine code, where the scan for constant time reads it;
-/// with arguments that fit into registers, for what comes from memory is a secret there.
+/// Like [`choose`], a separate function in machine code, so that the constant-time scan can find
+/// it. The arguments fit into registers, because the scan treats values from memory as secret.
 #[inline(never)]
 fn same(c: &[u8], again: &[u8]) -> u64 {
     ct::eq_mask(c, again)

@@ -36,8 +36,8 @@ pub struct EncapsKey {
 }
 
 impl EncapsKey {
-    /// A key without a value, to be filled by [`expand_encaps_keys`]. Until then whoever sees a
-    /// ciphertext for it knows the shared secret.
+    /// Returns a key without a value, to be filled by [`expand_encaps_keys`]. Until then, a shared
+    /// secret encapsulated to it is not secret.
     pub fn blank(params: &'static Params) -> Self {
         EncapsKey {
             params,
@@ -54,7 +54,7 @@ impl EncapsKey {
         self.expanded
     }
 
-    /// Makes it a key of what its buffers hold now, or none.
+    /// Marks whether the buffers hold an expanded key, and gives the key a new number.
     pub(super) fn set_expanded(&mut self, expanded: bool) {
         self.expanded = expanded;
         self.identity.renew();
@@ -222,7 +222,7 @@ pub fn expand_encaps_keys<K: Kernels>(
     expand(k, p, encoded, &mut keys.iter_mut().collect::<Vec<_>>(), status, scratch);
 }
 
-/// What [`expand_encaps_keys`] does, wherever keys and encodings are.
+/// Implements [`expand_encaps_keys`] for any storage of keys and encodings.
 fn expand<'a, K: Kernels>(
     k: &K,
     p: &'static Params,
@@ -279,7 +279,7 @@ fn expand_few<K: Kernels>(
     }
 }
 
-/// The same where each fills the lanes by itself.
+/// Expands keys whose jobs of each kind fill the lanes.
 fn expand_many<K: Kernels>(k: &K, p: &'static Params, keys: &mut [&mut EncapsKey]) {
     let mut hashes = Vec::with_capacity(keys.len());
     let mut entries = Vec::with_capacity(keys.len() * p.k * p.k);

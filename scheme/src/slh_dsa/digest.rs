@@ -1,5 +1,5 @@
-//! What is hashed of the message: PRF_msg and H_msg (FIPS 205, sections 11.1 and 11.2), and the
-//! indices that the digest holds (Algorithm 19, lines 6 to 13).
+//! The hashes of the message: PRF_msg and H_msg (FIPS 205, sections 11.1 and 11.2), and the indices
+//! that the digest holds (Algorithm 19, lines 6 to 13).
 
 use super::params::{K_MAX, M_MAX, N_MAX, Params};
 use super::sha2::{self, Width};
@@ -91,7 +91,7 @@ fn shake<K: Kernels>(kernels: &K, inputs: &mut [Input<'_>]) {
     kernels.sponge_many(&mut jobs);
 }
 
-/// What a message digest says: which leaf of each FORS tree, and which FORS key.
+/// The indices in a message digest: the leaf of each FORS tree, and the FORS key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Indices {
     /// The leaf of each FORS tree, counted over all trees: i * 2^a + base_2b(md, a, k)\[i\], `[k]`.

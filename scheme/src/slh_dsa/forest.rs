@@ -103,7 +103,8 @@ pub(super) fn fors<K: Kernels>(kernels: &K, p: &Params, trees: &mut [Tree<'_>], 
     }
     kernels.slh_fors_many(&mut jobs);
     drop(jobs);
-    // What is beside the path is the signature; of the roots, what is left to hash follows from it.
+    // The nodes of the path are part of the signature; the remaining hashes follow from it and the
+    // roots.
     for tree in trees.iter() {
         if let TreeOutput::Path { path, .. } = &tree.output {
             ct::declassify(path);

@@ -83,7 +83,7 @@ pub struct SigningKey {
     bytes: Vec<u8>,
     /// All nodes of the top tree, the lowest level first, `[2^(h' + 1) - 1][n]`. Public.
     top: Vec<u8>,
-    /// What the WOTS+ keys near the top have signed. Public.
+    /// The roots that the WOTS+ keys near the top have signed. Public.
     pins: Pins,
 }
 
@@ -123,9 +123,10 @@ impl SigningKey {
         &self.public
     }
 
-    /// Whether this key has signed no other root than these near the top, for a signature that was made elsewhere:
-    /// `tree` is the tree of the lowest layer, and `roots` has the root of each layer, the lowest first, `[d][n]`. What it
-    /// had not signed before is remembered from here on. A signature for which this is not so must not leave.
+    /// Returns whether this key's WOTS+ keys near the top have signed only these roots, for a
+    /// signature that was made elsewhere: `tree` is the tree of the lowest layer, and `roots` has
+    /// the root of each layer, the lowest first, `[d][n]`. Roots that were not signed before are
+    /// remembered. If this returns `false`, the signature must not be released.
     ///
     /// # Panics
     /// If `roots` is not one root per layer.
@@ -172,7 +173,8 @@ impl SigningKey {
         &self.pins
     }
 
-    /// What key generation fills: SK.seed, PK.seed's state and the room for the top tree.
+    /// Returns the buffers that key generation fills: SK.seed, PK.seed's state and the space for
+    /// the top tree.
     pub(super) fn parts_mut(&mut self) -> (&SlhContext, &[u8], &mut [u8]) {
         let n = self.public.params.n;
         (&self.public.context, &self.bytes[..n], &mut self.top)

@@ -67,7 +67,8 @@ fn sign_chunk<K: Kernels>(
     for (status, message) in status.iter_mut().zip(messages) {
         *status = if is_signable(message) { Status::NotRun } else { Status::InvalidInput };
     }
-    // Memory of our own, which nobody else writes to; what is in it of a signature that fails goes with it.
+    // Private memory, which the caller cannot write to; partial output of a failed signature is
+    // wiped with it.
     let mut made = Zeroizing::new(vec![0; sigs.len()]);
     let mut lanes = begin(kernels, p, (keys, messages, opt_rand), &mut made, status);
     fors_secrets(kernels, p, keys, &lanes, &mut made);
@@ -100,11 +101,12 @@ fn sign_chunk<K: Kernels>(
     }
 }
 
-/// What the WOTS+ keys of each lane are to sign, from the trees, before any walk.
+/// The roots that the WOTS+ keys of each lane sign, from the trees, before any walk.
 struct Roots {
-    /// What the key of each layer signs, `[lane][d]`: the FORS key, then the roots of the trees below.
+    /// The value that each layer's key signs, `[lane][d]`: the FORS key, then the roots of the
+    /// trees below.
     signed: Vec<[u8; N_MAX]>,
-    /// The same once more, where a tree that has a pin was built for the first time.
+    /// A second computation, for trees with a pin that are built for the first time.
     again: Vec<Option<[u8; N_MAX]>>,
     layers: usize,
 }
@@ -116,7 +118,7 @@ impl Roots {
         Roots { signed, again, layers }
     }
 
-    /// What the keys of one layer sign, lane by lane.
+    /// Returns the values that the keys of one layer sign, by lane.
     fn signed_by(&self, layer: u32) -> Vec<[u8; N_MAX]> {
         self.signed.chunks_exact(self.layers).map(|lane| lane[layer as usize]).collect()
     }
@@ -190,8 +192,8 @@ fn begin<'k, K: Kernels>(
     lanes(kernels, p, &publics, messages, sigs, &runs)
 }
 
-/// H_msg and what it says (Algorithm 19, lines 5 to 13; Algorithm 20, lines 6 to 14): a lane for
-/// each signature that runs, whose R stands in `sigs`.
+/// Computes H_msg and its indices (Algorithm 19, lines 5 to 13; Algorithm 20, lines 6 to 14): one
+/// lane for each signature that runs, whose R stands in `sigs`.
 pub(super) fn lanes<'k, K: Kernels>(
     kernels: &K,
     p: &'static Params,

@@ -21,7 +21,7 @@ pub(super) struct Lane<'a> {
     pub(super) context: &'a SlhContext,
     /// Tree and leaf of the layer that comes next; FORS leaves.
     pub(super) indices: Indices,
-    /// What the next layer signs, in the first n bytes: the FORS public key, then roots.
+    /// The value that the next layer signs, in the first n bytes: the FORS public key, then roots.
     pub(super) message: [u8; N_MAX],
 }
 

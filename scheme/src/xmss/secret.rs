@@ -24,7 +24,7 @@ use crate::kernels::xmss_of_any::randomizer;
 /// Leaves, or signatures, that are worked on together: they fill all lanes.
 pub(super) const TOGETHER: usize = 16;
 
-/// What all trees of a key derive from. Its seeds are wiped when it is dropped.
+/// The seeds that all trees of a key derive from. Wiped when dropped.
 pub(super) struct Seeds {
     pub(super) set: &'static Set,
     /// SEED, which is public.
@@ -150,7 +150,7 @@ impl Secret {
     }
 }
 
-/// What holds secrets until they are worked on: a panic in between wipes it.
+/// A guard that wipes secrets if a panic occurs before they are processed.
 struct OnPanic<'a>(&'a mut Vec<u8>);
 
 impl Drop for OnPanic<'_> {

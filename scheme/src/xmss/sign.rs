@@ -30,7 +30,7 @@ impl XmssLayers {
         XmssLayers { set, kept: kept.clamp(1, KEPT) }
     }
 
-    /// As many as are kept where nothing else is said.
+    /// Returns the layers with the default number of kept levels.
     pub(super) fn all(set: &'static Set) -> Self {
         XmssLayers::new(set, KEPT)
     }
@@ -49,7 +49,7 @@ impl Layers for XmssLayers {
 
     fn low(&self, _: usize) -> u32 {
         let h = self.set.tree_height();
-        // One level less: there is a subtree beside the one that signs.
+        // One level less, because a second subtree grows while the first one signs.
         if h > self.kept { h - (self.kept - 1).max(1) } else { 0 }
     }
 
@@ -126,12 +126,12 @@ impl SigningKey {
         &self.public
     }
 
-    /// Signs each message with an index of its own, from `index` on, into one signature a message, each
-    /// [`Set::signature_len`] bytes. Whoever calls answers for this: **no index signs two messages, ever**.
-    /// An index and a message always give the same signature.
+    /// Signs message i with index `index` + i, into one signature per message, each
+    /// [`Set::signature_len`] bytes. The caller must guarantee that **no index ever signs two
+    /// messages**. Signing is deterministic in index and message.
     ///
-    /// Trees that are not there are worked out first, which takes as long as making them did; in order of
-    /// indexes they are there.
+    /// Missing trees are computed first, which takes as long as making them did; if indexes are
+    /// used in order, they are present.
     ///
     /// # Errors
     /// [`Error::Exhausted`] if there are fewer indexes; [`Error::NoMemory`]; [`Error::Fault`] if a signature
@@ -175,19 +175,21 @@ impl SigningKey {
         self.forest.reach(k, index, scratch)
     }
 
-    /// What is there of each tree that signs, that of the top first, and of each that grows: worth keeping where
-    /// a key is closed, since making it again takes as long as it took. Public, but for whoever gives it back
-    /// no less worth guarding than the key: see [`SigningKey::restore`].
+    /// Returns the nodes of each tree that signs, the top one first, and of each tree that grows.
+    /// Callers store them when a key is closed, because recomputing them takes as long as making
+    /// them did. They are public, but their integrity matters as much as the key's: see
+    /// [`SigningKey::restore`].
     pub fn stored_trees(&self) -> Vec<StoredTree<'_>> {
         self.forest.stored_trees()
     }
 
-    /// Takes back what [`SigningKey::stored_trees`] gave, in that order, but for the top tree, which
-    /// [`super::Generation::resume`] takes. A tree that is signed must be whole, and the signature good.
+    /// Restores a tree that [`SigningKey::stored_trees`] returned. Trees come in that order,
+    /// without the top tree, which [`super::Generation::resume`] takes. A tree that is signed must
+    /// be whole, and the signature valid.
     ///
-    /// Whoever calls answers for the bytes, and has authenticated them: of a tree that is not signed yet nothing
-    /// shows that a node is another's, and a leaf above that signs such a tree, and later the right one, signs
-    /// twice.
+    /// The caller must have authenticated the bytes. Nothing in a tree that is not signed yet shows
+    /// that a node is foreign, and a leaf above that signs such a tree, and later the right one,
+    /// signs twice.
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if this is no tree of the key's, or does not follow what was given before;
@@ -268,8 +270,8 @@ pub struct Generation {
 pub struct Piece<'a>(crate::hbs::Part<'a, Secret>);
 
 impl Generation {
-    /// Begins a key of a set with these secrets, S_XMSS || SK_PRF || SEED, n bytes each (SP 800-208, section 6.2).
-    /// All are drawn at random by whoever calls, and are the private key.
+    /// Starts generating a key of a parameter set with these secrets, S_XMSS || SK_PRF || SEED, n
+    /// bytes each (SP 800-208, section 6.2). All must be random; they are the private key.
     ///
     /// # Errors
     /// [`Error::Length`]; [`Error::PrivateKey`] for a set that verifies only ([`Set::can_sign`]);
@@ -278,11 +280,11 @@ impl Generation {
         Self::of(XmssLayers::all(set), seeds)
     }
 
-    /// The same, of whose trees so many levels are kept: less memory, for more work where an index is out of
-    /// order.
+    /// Starts generating a key of whose trees `levels` levels are kept whole: less memory, but more
+    /// work for an index out of order.
     ///
     /// # Errors
-    /// As [`Generation::new`].
+    /// See [`Generation::new`].
     pub fn with_whole_levels(set: &'static Set, levels: u32, seeds: &[u8]) -> Result<Self, Error> {
         Self::of(XmssLayers::new(set, levels), seeds)
     }
@@ -299,8 +301,8 @@ impl Generation {
         Ok(Generation { layers, growth: Growth(Tree::new(secret, layers.low(0))?) })
     }
 
-    /// Goes on from what [`Generation::row`] gave, which may be a whole row: then nothing is left to do.
-    /// Whoever wrote the row down answers for it, or compares the public key at the end.
+    /// Resumes from a row that [`Generation::row`] returned. If the row is whole, nothing is left
+    /// to compute. The caller must trust the row, or compare the public key at the end.
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if the row is longer than that of the tree, or ends within a node.
@@ -343,7 +345,8 @@ impl Generation {
     }
 }
 
-/// What a piece is made of, for a backend that has no kernels of this crate's: neighbouring nodes of one row.
+/// The inputs of a piece, for a backend without kernels of this crate: neighbouring nodes of one
+/// row.
 pub struct Nodes<'a> {
     /// The set.
     pub set: &'static Set,
@@ -364,7 +367,7 @@ pub struct Nodes<'a> {
 }
 
 impl<'a> Piece<'a> {
-    /// What it is made of.
+    /// Returns the inputs of the piece.
     pub fn job(&mut self) -> Nodes<'_> {
         let (secret, low, first, output) = self.0.parts();
         let Secret { seeds, layer, tree } = secret;
@@ -395,7 +398,7 @@ impl<'a> Piece<'a> {
         (Piece(before), Piece(behind))
     }
 
-    /// The same for a shorter time.
+    /// Reborrows the piece for a shorter lifetime.
     pub fn reborrow(&mut self) -> Piece<'_> {
         Piece(self.0.reborrow())
     }

@@ -1,4 +1,4 @@
-//! Keys of which one leaf of each layer is known, and what it signs: for self-tests and tests.
+//! Keys with one known leaf on each layer, and signatures by it: for self-tests and tests.
 //!
 //! ```text
 //!   bytes of any kind -> SEED, r, and of each layer: secrets of one leaf, its path
@@ -7,7 +7,7 @@
 //!   secrets --chains as far as the digits say--> signature       of the message's digest, or the root below
 //! ```
 //!
-//! No tree is made for it, so that a signature of any set costs what some verifications cost.
+//! No tree is built, so that a signature of any parameter set costs as much as a few verifications.
 
 use super::params::Set;
 use super::signature::{Layer, place};
@@ -17,8 +17,9 @@ use crate::kernels::Kernels;
 use crate::kernels::xmss::address_type::OTS;
 use crate::kernels::xmss::{STEPS_MAX, XmssAddress, XmssChain, XmssContext};
 
-/// An encoded public key, and a signature of each message by the leaf with this index. `take` gives all that is random,
-/// so many bytes a call. Nobody else has this key, which could sign by no other leaf.
+/// Returns an encoded public key, and a signature of each message by the leaf with this index.
+/// `take` returns random bytes of the given length. The key is discarded; it could not sign with
+/// any other leaf.
 pub fn testing_only_signatures<K: Kernels + ?Sized>(
     k: &K,
     set: &'static Set,

@@ -5,7 +5,7 @@ use crate::kernels::Kernels;
 use crate::kernels::xmss::address_type::{L_TREE, TREE};
 use crate::kernels::xmss::{N_MAX, XmssAddress, XmssContext, XmssHash};
 
-/// A leaf: what its hashes begin with, and the address of its one-time key or tree.
+/// A leaf: the common prefix of its hashes, and the address of its one-time key or tree.
 pub(super) type Leaf<'a> = (&'a XmssContext, XmssAddress);
 
 /// The address of a leaf's L-tree.
@@ -48,8 +48,8 @@ pub(super) fn l_trees<K: Kernels + ?Sized>(
     }
 }
 
-/// From a level of trees to the next (Algorithm 13), for nodes whose trees are so high: each with what its
-/// hashes begin with and its layer's part.
+/// Climbs from one level of trees to the next (Algorithm 13), for nodes of trees that reach that
+/// level: each with the common prefix of its hashes and its layer's part.
 pub(super) fn climb<K: Kernels + ?Sized>(
     kernels: &K,
     parts: &[(&XmssContext, Layer<'_>)],

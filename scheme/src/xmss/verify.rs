@@ -25,7 +25,8 @@ struct Way<'a> {
     root: &'a [u8],
     context: &'a XmssContext,
     signature: Signature<'a>,
-    /// What the next layer signs, n bytes: the digest of the message, or the root of the tree below.
+    /// The value that the next layer signs, n bytes: the digest of the message, or the root of the
+    /// tree below.
     node: [u8; N_MAX],
 }
 
@@ -79,7 +80,7 @@ impl<'a> Way<'a> {
         Some(Way { lane, set, root, context, signature, node })
     }
 
-    /// A layer that there is, with what its hashes begin with.
+    /// Returns an existing layer with the common prefix of its hashes.
     fn part(&self, layer: u32) -> (&'a XmssContext, Layer<'a>) {
         (self.context, self.signature.layer(self.set, layer))
     }
@@ -130,8 +131,8 @@ pub(super) fn roots<K: Kernels + ?Sized>(
     }
 }
 
-/// The leaves that signatures come to into `scratch.values`, `[part][n]`: each part with what its hashes begin with,
-/// and with what it signs. All are of one hash function and one n.
+/// Computes the leaves of signatures into `scratch.values`, `[part][n]`: each part has the common
+/// prefix of its hashes and the value that it signs. All must use the same hash function and n.
 pub(super) fn leaves<K: Kernels + ?Sized>(
     kernels: &K,
     parts: &[(&XmssContext, Layer<'_>)],
