@@ -20,7 +20,7 @@ pub struct KemArguments {
     pub again: u64,
     /// Shared secrets, 32 bytes an operation.
     pub shared: u64,
-    /// What G gave, 64 bytes an operation.
+    /// The output of G, 64 bytes an operation.
     pub pairs: u64,
     /// K-bar, 32 bytes an operation.
     pub rejected: u64,
@@ -30,9 +30,10 @@ pub struct KemArguments {
     pub hat: u64,
     /// e, k polynomials an operation.
     pub noise: u64,
-    /// What short polynomials are sampled from, 2 k + 1 times 64 eta_1 bytes an operation.
+    /// The bytes that short polynomials are sampled from, 2 k + 1 times 64 eta_1 bytes an
+    /// operation.
     pub prf: u64,
-    /// The address of each operation's resident key; 0 if there are none.
+    /// The address of each operation's resident key; 0 without resident keys.
     pub keys: u64,
     /// Whether the key passed its checks, a word an operation.
     pub valid: u64,
@@ -42,7 +43,7 @@ pub struct KemArguments {
     pub ek_stride: u32,
     /// Operations.
     pub n: u32,
-    /// What the status words carry besides the verdict: the low 24 bits.
+    /// The generation that the status words carry next to the verdict: the low 24 bits.
     pub generation: u32,
     /// Zero.
     pub reserved: u32,
@@ -75,7 +76,7 @@ pub struct DsaKeyArguments {
     pub status: u64,
     /// Operations.
     pub n: u32,
-    /// What the status words carry besides the verdict: the low 24 bits.
+    /// The generation that the status words carry next to the verdict: the low 24 bits.
     pub generation: u32,
     /// Bytes from an expanded key to the encoded one that it is made of; zero: that is in `pk` or `sk`.
     pub encoded_at: u32,
@@ -126,7 +127,7 @@ pub struct DsaSignArguments {
     pub c_hat: u64,
     /// Hints, 32 k bytes an attempt.
     pub hints: u64,
-    /// What the checks gave, a word an attempt.
+    /// The results of the checks, a word an attempt.
     pub verdicts: u64,
     /// How many jobs were done for each attempt of a round, a word each.
     pub done: u64,
@@ -136,7 +137,7 @@ pub struct DsaSignArguments {
     pub status: u64,
     /// Operations.
     pub n: u32,
-    /// What the status words carry besides the verdict: the low 24 bits.
+    /// The generation that the status words carry next to the verdict: the low 24 bits.
     pub generation: u32,
     /// The number of the round.
     pub round: u32,
@@ -177,7 +178,7 @@ pub struct DsaVerifyArguments {
     pub status: u64,
     /// Operations.
     pub n: u32,
-    /// What the status words carry besides the verdict: the low 24 bits.
+    /// The generation that the status words carry next to the verdict: the low 24 bits.
     pub generation: u32,
 }
 
@@ -200,7 +201,7 @@ pub struct SlhArguments {
     pub sig: u64,
     /// States of SHA-2, 96 bytes an operation.
     pub context: u64,
-    /// What messages are hashed in, 320 bytes an operation.
+    /// The buffers that messages are hashed in, 320 bytes an operation.
     pub room: u64,
     /// Leaves of FORS, tree and leaf, 40 words an operation.
     pub indices: u64,
@@ -214,13 +215,13 @@ pub struct SlhArguments {
     pub ends: u64,
     /// Chains of the keys that sign, all sixteen values; 0 for key generation.
     pub table: u64,
-    /// What the next layer signs, a value an operation.
+    /// The values that the next layer signs, one an operation.
     pub walk: u64,
     /// Status words.
     pub status: u64,
     /// Operations.
     pub n: u32,
-    /// What the status words carry besides the verdict: the low 24 bits.
+    /// The generation that the status words carry next to the verdict: the low 24 bits.
     pub generation: u32,
     /// Key generation, signing or verification: 0, 1 or 2.
     pub task: u32,
@@ -282,7 +283,7 @@ pub struct XmssArguments {
     pub lanes: u64,
     /// Of each key two states of SHA-256.
     pub states: u64,
-    /// What the next layer signs, 64 bytes a signature.
+    /// The values that the next layer signs, 64 bytes a signature.
     pub signed: u64,
     /// Values of chains, `[leaf][chain][n]`.
     pub values: u64,
@@ -302,7 +303,7 @@ pub struct XmssArguments {
     pub level: u32,
     /// Nodes with the canary's, or signatures.
     pub n: u32,
-    /// What the status words carry besides the verdict: the low 24 bits.
+    /// The generation that the status words carry next to the verdict: the low 24 bits.
     pub generation: u32,
 }
 
@@ -345,7 +346,7 @@ pub struct LmsArguments {
     pub level: u32,
     /// Nodes with the canary's, or parts.
     pub n: u32,
-    /// What the status words carry besides the verdict: the low 24 bits.
+    /// The generation that the status words carry next to the verdict: the low 24 bits.
     pub generation: u32,
     /// Zero.
     pub reserved: u32,

@@ -104,7 +104,7 @@ impl DsaCanary {
     }
 }
 
-/// A key pair of SLH-DSA, a message, its deterministic signature, and another one that is none.
+/// A key pair of SLH-DSA, a message, its deterministic signature, and an invalid signature.
 pub(crate) struct SlhCanary {
     pub(crate) sk: Vec<u8>,
     pub(crate) pk: Vec<u8>,
@@ -114,7 +114,7 @@ pub(crate) struct SlhCanary {
 }
 
 impl SlhCanary {
-    /// What it signs.
+    /// The message that the canary signs.
     pub(crate) const MESSAGE: &[u8] = b"a canary of SLH-DSA";
 
     /// That of a parameter set; none if this machine's backends have none.

@@ -137,10 +137,10 @@ impl<'a> KeyBytes<'a> {
     }
 }
 
-/// A chunk that begins: its slot, and what its kernels are given.
+/// A chunk before it runs: its slot, and the arguments of its kernels.
 pub(crate) struct Chunk<'t, 'a, D: Device, A: Arguments> {
     pub(crate) guard: &'t mut SlotGuard<'a, D>,
-    /// How the parameter set is called in the kernels' names.
+    /// The name of the parameter set in the kernels' names.
     pub(crate) set: &'static str,
     /// Of the kernels of that set; every address in them is of an array of the slot, for all lanes and canaries.
     pub(crate) arguments: A,
@@ -148,11 +148,11 @@ pub(crate) struct Chunk<'t, 'a, D: Device, A: Arguments> {
     pub(crate) canaries: usize,
     /// Where the status words are.
     pub(crate) status: Region,
-    /// What the canary has to come to.
+    /// The expected outputs of the canary.
     pub(crate) answers: Vec<Answer>,
 }
 
-/// What was fetched of the canary, by its number, and what it should be.
+/// A fetched output of the canary, by its number, and the expected value.
 pub(crate) struct Answer {
     fetched: usize,
     expected: Vec<u8>,

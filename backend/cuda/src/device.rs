@@ -1,4 +1,4 @@
-//! What is asked of a device.
+//! The interface of a device.
 
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -9,7 +9,8 @@ use gabion_scheme::ct;
 
 use crate::pages::{PageOwner, Pages};
 
-/// Why a device did not do what it was asked for. Nobody can tell what its memory holds then.
+/// The reason why a device call failed. The contents of the device's memory are undefined
+/// afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// It has no memory for this.
@@ -20,7 +21,7 @@ pub enum Fault {
     TimedOut,
 }
 
-/// What a kernel is given: plain words, as the kernel's type in C++ has them.
+/// The arguments of a kernel: plain words, as the kernel's type in C++ declares them.
 ///
 /// # Safety
 /// The type is `repr(C)`, has no padding and no pointers but addresses on the device.
@@ -82,7 +83,7 @@ impl Deref for PinnedBuffer {
 
 impl DerefMut for PinnedBuffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above, and nobody else has it.
+        // SAFETY: as above, and the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.pages.start(), self.pages.len()) }
     }
 }
@@ -90,7 +91,7 @@ impl DerefMut for PinnedBuffer {
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
         ct::wipe(self);
-        // SAFETY: nobody takes them afterwards.
+        // SAFETY: `pages` is not used afterwards.
         let pages = unsafe { ManuallyDrop::take(&mut self.pages) };
         match &self.owner {
             Some(owner) => owner.take_back(pages),
@@ -149,8 +150,8 @@ pub trait Device: Send + Sync {
     /// Copies bytes from the device. They are there once [`Device::finish`] returned without an error.
     ///
     /// # Safety
-    /// `to` has room for `bytes` bytes, and nobody else reads or writes them until [`Device::finish`] of this stream
-    /// returned.
+    /// `to` has room for `bytes` bytes, which are not read or written elsewhere until
+    /// [`Device::finish`] of this stream returned.
     ///
     /// # Errors
     /// A [`Fault`].

@@ -1,8 +1,9 @@
-//! What LMS and XMSS have in common on a device: how a batch is cut, what stands around the arrays of a chunk, and lanes
-//! with known answers.
+//! Common parts of LMS and XMSS on a device: cutting a batch into chunks, the frame around a
+//! chunk's arrays, and lanes with known answers.
 //!
-//! Nodes of a tree have a canary of one leaf under a key of its own, which is hashed with itself up to the nodes' row.
-//! Signatures have two, a good one, and one of which a bit is another. The portable backend makes the answers at first use.
+//! Nodes of a tree have a canary of one leaf under a separate key, which is hashed with itself up
+//! to the nodes' row. Signatures have two canaries: a valid signature, and one with a flipped bit.
+//! The portable backend makes the answers at first use.
 
 use gabion_backend::BatchOutcome;
 use gabion_backend::portable::Portable;
@@ -27,7 +28,7 @@ pub(crate) const CANARIES: usize = 2;
 const ENOUGH: usize = 1024;
 /// Chunks of a batch, where each has enough.
 const CHUNKS: usize = 6;
-/// What is verified for the canary's sake.
+/// The message of the verification canary.
 const MESSAGE: &[u8] = b"a canary of hash-based signatures";
 
 /// Operations of each chunk, whose inputs have these lengths, so that `fits` is true of the operations and the bytes of
@@ -53,7 +54,8 @@ pub(crate) fn sizes(
     Some(sizes)
 }
 
-/// As many nodes as fit, by what so many take; at most so many that their threads have numbers of 32 bits.
+/// Returns how many nodes fit into a slot, given the bytes for a number of nodes; limited so that
+/// thread numbers have 32 bits.
 pub(crate) fn nodes_that_fit(bytes: impl Fn(usize) -> usize, slot: usize, threads: usize) -> usize {
     largest_fit((1 << 31) / threads, |nodes| bytes(nodes) <= slot)
 }
@@ -78,7 +80,8 @@ pub(crate) fn by_kind<T, K: Ord>(
     BatchOutcome::Done
 }
 
-/// What stands around the arrays of a chunk: status words after them, and what is cleared of a slot.
+/// The frame around a chunk's arrays: status words after them, and the part of a slot that is
+/// cleared.
 #[derive(Default)]
 pub(crate) struct Frame {
     /// Bytes of a slot.
@@ -96,8 +99,8 @@ impl Frame {
         Frame { bytes, status, secret, tails }
     }
 
-    /// A chunk for so many lanes and canaries, in a slot of its own. `arguments` are made of what tells the address of a
-    /// place, 0 where it is empty.
+    /// Returns a chunk for so many lanes and canaries, in its slot. `arguments` receives a function
+    /// that maps a region to its address, or to 0 if the region is empty.
     pub(crate) fn chunk<'t, 'a, D: Device, A: Common>(
         &self,
         guard: &'t mut SlotGuard<'a, D>,
@@ -180,16 +183,16 @@ fn pattern(first: u8) -> impl FnMut(usize) -> Vec<u8> {
     }
 }
 
-/// A leaf of XMSS under a key of its own: the first one of all.
+/// The first leaf of an XMSS key that is used for nothing else.
 pub(crate) struct XmssLeaf {
-    /// root || SEED, and S_XMSS; nobody asks for the root.
+    /// root || SEED, and S_XMSS; the root is not used.
     pub(crate) key: Vec<u8>,
     pub(crate) secret: Vec<u8>,
     context: XmssContext,
     leaf: Vec<u8>,
 }
 
-/// A key of XMSS or XMSS^MT and signatures of [`MESSAGE`], of which the second one is none.
+/// A key of XMSS or XMSS^MT and signatures of [`MESSAGE`], of which the second one is invalid.
 pub(crate) struct XmssSigned {
     pub(crate) key: xmss::VerifyKey,
     pub(crate) message: &'static [u8],
@@ -225,7 +228,7 @@ impl XmssLeaf {
         Some(XmssLeaf { key, secret, context, leaf })
     }
 
-    /// What it comes to so high above the leaves.
+    /// Returns the node at this height above the leaves.
     pub(crate) fn node(&self, low: u32) -> Vec<u8> {
         let mut node = self.leaf.clone();
         for level in 0..low {
@@ -264,7 +267,8 @@ impl XmssSigned {
     }
 }
 
-/// A leaf of LMS under a key of its own: number 32 of a tree, below nobody.
+/// The leaf of an LMS key that is used for nothing else: number 32 of a tree, outside of any real
+/// tree.
 pub(crate) struct LmsLeaf {
     /// I || SEED.
     pub(crate) key: Vec<u8>,
@@ -272,7 +276,7 @@ pub(crate) struct LmsLeaf {
     leaf: Vec<u8>,
 }
 
-/// A key of LMS in HSS's form and signatures of [`MESSAGE`], of which the second one is none.
+/// A key of LMS in HSS's form and signatures of [`MESSAGE`], of which the second one is invalid.
 pub(crate) struct LmsSigned {
     pub(crate) key: lms::VerifyKey,
     pub(crate) message: &'static [u8],
@@ -304,7 +308,7 @@ impl LmsLeaf {
         Some(LmsLeaf { key: [&id[..], &seed].concat(), lms, leaf })
     }
 
-    /// What it comes to so high above the leaves.
+    /// Returns the node at this height above the leaves.
     pub(crate) fn node(&self, low: u32) -> Vec<u8> {
         let (mut node, mut number) = (self.leaf.clone(), 1 << self.lms.h);
         let id = std::array::from_fn(|at| self.key[at]);

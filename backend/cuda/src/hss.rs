@@ -1,8 +1,8 @@
 //! LMS and HSS on a device: nodes of a tree that is made, and verification.
 //!
-//! A signature of HSS is one of LMS a level, none of which waits for another: each is an operation of its own, and the
-//! signature is good if all are. They run together with those of their set of one-time signatures, whatever the heights
-//! of their trees.
+//! A signature of HSS contains one LMS signature per level, none of which waits for another: each
+//! is a separate operation, and the signature is valid if all of them are. Operations with the same
+//! set of one-time signatures run together, whatever the heights of their trees.
 
 use gabion_backend::{BatchOutcome, Hss};
 use gabion_scheme::Status;

@@ -7,8 +7,8 @@ use gabion_scheme::ct;
 /// Bytes of a page; a processor's own pages may be larger.
 const PAGE: usize = 4096;
 
-/// Pages of its own, wiped when it is dropped. A forked child sees them as zeros: it gets no copy of what is in them,
-/// and the parent keeps the very pages that a device writes to.
+/// Exclusively owned pages, wiped when dropped. A forked child sees them as zeros: their contents
+/// are not copied, and the parent keeps the very pages that a device writes to.
 pub(crate) struct Pages {
     start: NonNull<u8>,
     bytes: usize,
@@ -31,7 +31,7 @@ impl Pages {
             return None;
         }
         #[cfg(target_os = "linux")]
-        // SAFETY: advice about this mapping. A kernel that refuses it loses nothing but what it is for.
+        // SAFETY: advice about this mapping. If a kernel refuses it, only its benefit is lost.
         unsafe {
             libc::madvise(start, bytes, libc::MADV_WIPEONFORK);
             libc::madvise(start, bytes, libc::MADV_HUGEPAGE);
@@ -52,7 +52,7 @@ impl Pages {
     /// Makes bytes from the front zero.
     ///
     /// # Safety
-    /// Nobody else reads or writes them.
+    /// The bytes are not read or written elsewhere.
     pub(crate) unsafe fn wipe(&self, bytes: usize) {
         // SAFETY: within its own memory; the rest is the caller's.
         ct::wipe(unsafe { std::slice::from_raw_parts_mut(self.start(), bytes.min(self.bytes)) });
@@ -61,7 +61,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: nobody has it any more.
+        // SAFETY: the pages are not used any more.
         unsafe {
             self.wipe(self.bytes);
             libc::munmap(self.start().cast(), self.bytes);
@@ -83,7 +83,7 @@ mod tests {
     fn pages_are_zero_and_can_be_written_and_wiped() {
         let pages = Pages::new(5000).unwrap();
         assert_eq!((pages.len(), pages.start() as usize % PAGE), (8192, 0));
-        // SAFETY: its own memory, which nobody else has.
+        // SAFETY: exclusively owned memory.
         let bytes = unsafe { std::slice::from_raw_parts_mut(pages.start(), pages.len()) };
         assert!(bytes.iter().all(|&byte| byte == 0));
         bytes.fill(7);

@@ -24,7 +24,7 @@ use crate::device::{Device, Fault};
 /// The number of the canary's key; no other key has it.
 pub(crate) const CANARY: u64 = 0;
 
-/// What a key is kept as: its parameter set, and whether it is the private half.
+/// The kind of a resident key: its parameter set, and whether it is the private half.
 pub(crate) type Kind = (Algorithm, bool);
 
 /// The keys of a device.
@@ -163,8 +163,8 @@ impl Residents {
         Ok(Some((addresses, filled, epoch)))
     }
 
-    /// Gives entries back. Those that were filled are ready if the batch landed, and are no more otherwise: then the
-    /// device is restarted before anybody has their memory.
+    /// Returns entries. Filled ones become usable if the batch landed, and are removed otherwise:
+    /// then the device is restarted before their memory is used again.
     pub(crate) fn release(&self, lease: &EntryLease, landed: bool) {
         let mut inner = self.lock();
         if inner.epoch != lease.epoch {
@@ -185,7 +185,7 @@ impl Residents {
         }
     }
 
-    /// The entries of keys that were dropped and that nobody uses.
+    /// Returns the unused entries of keys that were dropped.
     pub(crate) fn sweep(&self) -> EvictedEntries {
         let mut inner = self.lock();
         inner.read_notes();
@@ -344,8 +344,8 @@ impl Distinct {
     }
 }
 
-/// Numbers of keys that were dropped, in a ring that nobody waits for: the number, and in the low bits how often the ring
-/// came round, which tells what is written from what was there before.
+/// Numbers of dropped keys, in a lock-free ring: the number, and in the low bits the round of the
+/// ring, which distinguishes new values from older ones.
 static NOTES: [AtomicU64; 4096] = [const { AtomicU64::new(0) }; 4096];
 /// Notes so far.
 static WRITTEN: AtomicU64 = AtomicU64::new(0);

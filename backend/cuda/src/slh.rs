@@ -285,7 +285,7 @@ fn trees<D: Device>(
     Ok(())
 }
 
-/// What rounding addresses up takes of an operation's room, and more.
+/// The bytes of an operation's space that rounding addresses up takes at most.
 const ALIGNED: usize = 64;
 
 /// The trees of a group of layers.

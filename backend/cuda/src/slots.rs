@@ -99,8 +99,8 @@ impl<D: Device> Slots<D> {
         self.lock().slots.len()
     }
 
-    /// A slot that is nobody else's. It holds no secret of whoever had it before. None if all are taken, or others wait
-    /// for one.
+    /// Takes a free slot, which holds no secret of earlier users. Fails if all are taken, or if
+    /// others wait for one.
     pub(crate) fn take(&self) -> Result<SlotGuard<'_, D>, NoSlot> {
         let mut inner = self.lock();
         let claim =
@@ -109,7 +109,7 @@ impl<D: Device> Slots<D> {
         claim.map(|claim| self.guard(claim))
     }
 
-    /// The same, in turn with others who wait, for so long at most.
+    /// Takes a free slot, queueing behind other waiters, for `patience` at most.
     pub(crate) fn take_within(&self, patience: Duration) -> Result<SlotGuard<'_, D>, NoSlot> {
         let until = Instant::now() + patience;
         let mut inner = self.lock();
@@ -182,7 +182,7 @@ impl<D: Device> Slots<D> {
         guard
     }
 
-    /// Begins anew once nobody has a slot.
+    /// Restarts the device if no slot is taken.
     fn restart(&self, inner: &mut Inner) -> Result<(), NoSlot> {
         if inner.slots.iter().any(|slot| slot.is_taken) || self.device.restart().is_err() {
             return Err(NoSlot::Broken);
@@ -216,8 +216,8 @@ fn next_generation(generation: u32) -> u32 {
     }
 }
 
-/// Exclusive ownership of a slot. What it was asked to copy is lent to it until it has finished; what holds secrets is cleared
-/// when it is given back.
+/// Exclusive ownership of a slot. Buffers to copy from and to are lent to it until it has finished;
+/// secret contents are cleared when it is dropped.
 pub(crate) struct SlotGuard<'a, D: Device> {
     slots: &'a Slots<D>,
     index: usize,
@@ -232,12 +232,12 @@ pub(crate) struct SlotGuard<'a, D: Device> {
     /// Resident keys that it uses, and entries of dropped ones that it clears.
     lease: Option<EntryLease>,
     evicted: EvictedEntries,
-    /// Copies of its own: what is sent, and what is fetched.
+    /// Owned copies: sent bytes, and fetched bytes.
     sent: Vec<WipedBytes>,
     fetched: Vec<WipedBytes>,
     /// Outputs that are written until it has finished.
     outputs: Vec<&'a mut [u8]>,
-    /// What was copied out, and where to: into these two.
+    /// The copies into these two buffers and their destinations.
     copied: Vec<(usize, *mut u8, usize)>,
 }
 
@@ -251,7 +251,7 @@ impl Drop for WipedBytes {
 }
 
 impl<'a, D: Device> SlotGuard<'a, D> {
-    /// What this owner's status words carry.
+    /// Returns the generation that this owner's status words carry.
     pub(crate) fn generation(&self) -> u32 {
         self.generation
     }
@@ -378,7 +378,8 @@ impl<'a, D: Device> SlotGuard<'a, D> {
         unsafe { self.download_to(offset, start, len) }
     }
 
-    /// Copies bytes out of the slot into memory of its own; [`Self::fetched`] has them, by the number that this gives.
+    /// Copies bytes out of the slot into a buffer of this guard; [`Self::fetched`] returns them by
+    /// the number that this returns.
     pub(crate) fn fetch(&mut self, offset: usize, bytes: usize) -> Result<usize, Fault> {
         let mut out = vec![0; bytes];
         let start = out.as_mut_ptr();
@@ -471,7 +472,7 @@ impl<D: Device> Drop for SlotGuard<'_, D> {
             self.fault = self.clear(0, self.secret).err();
         }
         if self.is_open {
-            // Before what it was lent goes back, and what it keeps goes away.
+            // Before lent buffers go back, and before owned ones are dropped.
             let _ = self.finish();
         }
         if let Some(lease) = self.lease.take() {
@@ -485,7 +486,8 @@ impl<D: Device> Drop for SlotGuard<'_, D> {
         inner.slots[self.index].is_taken = false;
         inner.broken |= self.fault.is_some();
         if inner.broken {
-            // Now, if nobody else has a slot, since secrets are in there; if the device is gone, the next batch tries.
+            // Immediately if no other slot is taken, since the slot holds secrets; if the device is
+            // gone, the next batch tries.
             let _ = self.slots.restart(&mut inner);
         }
         drop(inner);

@@ -167,7 +167,7 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ba
         (arguments.layer, arguments.tree, arguments.low) = (layer, tree, low);
         arguments.first = (first + from as u32) << low;
         chunk.send(at.secrets, secret, &[&canary.secret])?;
-        // Nobody asks for the root.
+        // The root is not used.
         chunk.send_own(at.keys, [&vec![0; set.n], seed, &canary.key].concat())?;
         chunk.clear_status()?;
         let leaves = (nodes << low) + NODE_CANARIES;

@@ -18,7 +18,7 @@ pub enum Call<'a> {
     Upload {
         /// Where to.
         to: u64,
-        /// What of.
+        /// The source on the host.
         from: &'a [u8],
     },
     /// [`Device::clear`] of so many bytes.
@@ -42,7 +42,7 @@ pub enum Action {
     Skip,
 }
 
-/// What happens at the calls of a device.
+/// Callbacks around the calls of a device.
 pub trait Hook: Send + Sync {
     /// Before a call of `device`.
     ///
@@ -67,7 +67,7 @@ pub trait Hook: Send + Sync {
 pub struct HookedDevice<H> {
     /// The device behind it.
     pub device: Emulator,
-    /// What comes first.
+    /// The hook, which is called first.
     pub hook: H,
 }
 

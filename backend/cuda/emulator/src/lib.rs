@@ -1,5 +1,6 @@
-//! An emulated GPU: it runs the kernels of `gabion-cuda`, compiled for this processor, block after block and step
-//! after step. For tests: what it computes is what a GPU computes, and how long it takes says nothing of one.
+//! An emulated GPU that runs the kernels of `gabion-cuda`, compiled for the host processor, block
+//! after block and step after step. For tests: results equal a GPU's, but run times say nothing
+//! about one.
 
 mod hooks;
 mod selection;
@@ -16,7 +17,7 @@ use gabion_scheme::ct;
 pub use hooks::{Action, Call, Hook, HookedDevice};
 pub use selection::{DEVICE, SelectedBackend, selected_backend};
 
-/// What `Device::allocate` promises.
+/// The alignment that `Device::allocate` promises.
 const ALIGNMENT: usize = 256;
 
 /// `GabionEmulatorKernel` of `emulator.hpp`.
@@ -60,7 +61,7 @@ fn entry(number: usize) -> Option<(String, u32, usize)> {
 /// A GPU emulated on the processor. Every call is done before it returns.
 #[derive(Default)]
 pub struct Emulator {
-    /// What is allocated: bytes, by address.
+    /// The allocations: bytes, by address.
     memory: Mutex<BTreeMap<u64, usize>>,
 }
 
@@ -75,10 +76,10 @@ impl Emulator {
         self.lock().len()
     }
 
-    /// Whether these bytes stand anywhere in memory that is allocated, at a multiple of their number.
+    /// Returns whether allocated memory contains these bytes, at a multiple of their length.
     pub fn holds(&self, bytes: &[u8]) -> bool {
         self.lock().iter().any(|(&address, &len)| {
-            // SAFETY: allocated, and nobody else uses it while the caller looks.
+            // SAFETY: allocated, and not accessed elsewhere while the caller looks.
             let all = unsafe { std::slice::from_raw_parts(address as *const u8, len) };
             all.chunks_exact(bytes.len().max(1)).any(|chunk| chunk == bytes)
         })
@@ -105,7 +106,7 @@ impl Emulator {
     /// Frees everything, wiped.
     fn release(memory: &mut BTreeMap<u64, usize>) {
         for (address, bytes) in std::mem::take(memory) {
-            // SAFETY: allocated below with this layout, and nobody has it any more.
+            // SAFETY: allocated below with this layout, and no references remain.
             unsafe {
                 ct::wipe(std::slice::from_raw_parts_mut(address as *mut u8, bytes));
                 if let Ok(layout) = Layout::from_size_align(bytes, ALIGNMENT) {
@@ -198,7 +199,7 @@ impl Drop for Emulator {
     }
 }
 
-/// Runs one kernel over memory of its own: `bytes` go in and come out.
+/// Runs one kernel over separate device memory: `bytes` are copied in and back out.
 ///
 /// # Errors
 /// A [`Fault`] if there is no such kernel.

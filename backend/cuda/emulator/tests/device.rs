@@ -1,8 +1,8 @@
 //! Faults of a GPU that is there: what takes too long, a kernel that touches memory that it does not have, no memory, a
 //! context that goes away under a batch. No result is wrong, nothing hangs, and it works again.
 //!
-//! A kernel's wrong address can leave a process without CUDA for good: then every batch is lost. So each of these tests has a
-//! process of its own (bench/gpu.sh).
+//! A kernel's wrong address can disable CUDA for the rest of a process: then every batch is lost.
+//! So each of these tests runs in a separate process (bench/gpu.sh).
 //!
 //! Only on the GPU that `GABION_CUDA_DEVICE` names; elsewhere nothing runs here, and tests/faults.rs has a device that fails on
 //! purpose. The GPU is never reset from outside: each fault is one of this process's own context.

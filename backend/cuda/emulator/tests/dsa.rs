@@ -1,5 +1,6 @@
-//! ML-DSA on the device against the portable backend: keys; signatures by fresh and by known keys, by keys that are none,
-//! of every form of a message; verification of good signatures and of every part of them changed.
+//! ML-DSA on the device against the portable backend: keys; signatures by fresh, known and
+//! malformed keys, over every form of a message; verification of good signatures and of signatures
+//! with each part changed.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -242,8 +243,8 @@ fn signatures_by_fresh_and_by_known_keys() {
     }
 }
 
-/// The same message, signed by the same key with the same randomness, takes as many attempts in each lane; some of these
-/// take more than a batch of lanes that all differ is given.
+/// Signs equal operations: the same message, key and randomness take the same number of attempts in
+/// each lane. Some of these take more attempts than a batch of distinct lanes is prepared for.
 #[test]
 fn equal_operations_are_all_signed() {
     for params in sets() {

@@ -36,7 +36,7 @@ enum InjectedFault {
     Upsets,
 }
 
-/// What can come at any call.
+/// The faults that can occur at any call.
 const TROUBLES: [InjectedFault; 6] = [
     InjectedFault::Fails,
     InjectedFault::Dies,
@@ -109,7 +109,8 @@ impl FaultyDevice {
 impl Hook for FaultyDevice {
     fn before(&self, device: &Emulator, call: Call<'_>) -> Result<Action, Fault> {
         match call {
-            // Not counted: memory of the host, and what has a trouble of its own.
+            // Not counted: memory of the host, and downloads, which have a fault type for
+            // themselves.
             Call::Pin(_) | Call::Download(_) => return Ok(Action::Pass),
             Call::Restart => {
                 let mut state = self.state();
@@ -161,7 +162,7 @@ impl Hook for FaultyDevice {
             self.state().came = true;
             *bytes.last_mut().unwrap() ^= 0x40;
         }
-        // What was late writes now, where nobody waits for it.
+        // The late kernel writes now, when no call waits for it.
         if let Some((kernel, arguments, blocks)) = self.state().late.take() {
             let launch = Launch { kernel: &kernel, arguments: &arguments, blocks };
             // SAFETY: as it would have been; a restart forgets it.

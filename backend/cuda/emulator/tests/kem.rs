@@ -1,5 +1,5 @@
-//! ML-KEM on the device against the portable backend: random inputs, every number of lanes around a block, keys that
-//! are none, ciphertexts that are changed.
+//! ML-KEM on the device against the portable backend: random inputs, every number of lanes around a
+//! block, malformed keys, modified ciphertexts.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

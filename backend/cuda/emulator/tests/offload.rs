@@ -18,15 +18,15 @@ use gabion_scheme::ml_kem::ML_KEM_512;
 
 const KEM: Algorithm = Algorithm::MlKem512;
 
-/// What a test says to devices and hears of them.
+/// Controls the devices of a test and records their calls.
 #[derive(Default)]
 struct DeviceControl {
     opened: AtomicUsize,
-    /// Waits, by device.
+    /// Completed waits, by device.
     finished: [AtomicUsize; 2],
     /// Whether a device fails.
     fails: [AtomicBool; 2],
-    /// How many batches meet within devices before any goes on.
+    /// How many batches must be inside devices before any of them continues.
     meets: Mutex<usize>,
     met: Condvar,
 }
@@ -165,7 +165,8 @@ fn devices_are_opened_only_when_worthwhile() {
     }
     assert_eq!(encapsulate(&*processor, 300), BatchOutcome::Done);
     assert_eq!(strings.opened.load(Ordering::Relaxed), 0);
-    // A batch so large that what it takes pays for all of it: it is measured, and from then on the cost is known of any.
+    // The time of a batch this large pays for everything: it is measured, and from then on the cost
+    // of any batch is known.
     assert!(cost(1_000_000).is_some());
     assert_eq!(strings.opened.load(Ordering::Relaxed), 1);
     let costs = [cost(1), processor.cost(KEM, Task::Encaps, 1)].map(Option::unwrap);

@@ -54,7 +54,7 @@ fn run(backend: &dyn Backend, operation: Operation<'_>) -> (BatchOutcome, Vec<St
     (backend.run(&mut batch), status)
 }
 
-/// A task over inputs of its own: what a backend answers, with all outputs.
+/// The inputs of a task; running it returns a backend's answer with all outputs.
 struct Inputs {
     seeds: Vec<[u8; 64]>,
     short: Vec<[u8; 32]>,

@@ -120,8 +120,8 @@ pub(super) struct RetiredContext {
 impl RetiredContext {
     /// Ends the context, with its memory, streams and kernels. Nothing of it runs afterwards.
     pub(super) fn destroy(self) {
-        // SAFETY: nobody else has the context. An error is one of the device, or says that the process ends; either
-        // way nothing is left to do.
+        // SAFETY: this is the only owner of the context. An error means that the device failed or
+        // that the process ends; either way nothing is left to do.
         let _ = unsafe { (self.api.cuCtxDestroy_v2)(self.handle) };
     }
 }
@@ -183,7 +183,7 @@ impl CurrentContext<'_> {
         check_code("cuMemAlloc_v2", code).map(|()| address)
     }
 
-    /// Bytes of memory that nobody uses.
+    /// Returns the bytes of free memory.
     pub(super) fn free_bytes(&self) -> Result<usize, Refusal> {
         let (mut free, mut total) = (0, 0);
         // SAFETY: places for the answers.
@@ -243,7 +243,7 @@ impl CurrentContext<'_> {
     /// Copies from the device.
     ///
     /// # Safety
-    /// Fails like [`Self::upload`]; and nobody else reads or writes them meanwhile.
+    /// See [`Self::upload`]; in addition, the bytes are not read or written elsewhere meanwhile.
     pub(super) unsafe fn download(
         &self,
         stream: Handle,

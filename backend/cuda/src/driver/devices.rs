@@ -27,9 +27,9 @@ const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 pub struct DeviceInfo {
     /// Its number, from 0.
     pub ordinal: u32,
-    /// What it is called.
+    /// The device's name.
     pub name: String,
-    /// What no other one is called: `GPU-` and a UUID; that of the instance if it is a part of a GPU.
+    /// A unique identifier: `GPU-` and a UUID; that of the instance if it is a part of a GPU.
     pub uuid: String,
     /// Its compute capability: major and minor.
     pub capability: (u32, u32),
@@ -39,7 +39,7 @@ pub struct DeviceInfo {
     pub memory_bytes: u64,
     /// The clock of its multiprocessors, at most, in kHz; 0 if the driver does not tell.
     pub clock_khz: u32,
-    /// How many copies can run beside kernels: 2 is one in each direction.
+    /// How many copies can run in parallel to kernels: 2 is one in each direction.
     pub copy_engines: u32,
     /// Where it is on the bus: `domain:bus:device.function`, in hexadecimal.
     pub bus: String,
@@ -64,10 +64,10 @@ impl DeviceInfo {
     }
 }
 
-/// All GPUs that a driver sees, those too that it has no kernels for.
+/// Returns all GPUs that the driver sees, including those without kernels.
 ///
 /// # Errors
-/// [`NoDevice`]; [`NoDevice::NoGpu`] if there are none.
+/// [`NoDevice`]; [`NoDevice::NoGpu`] if the driver sees no GPU.
 pub(super) fn all(api: &Api) -> Result<Vec<DeviceInfo>, NoDevice> {
     begin(api)?;
     let driver = version(api)?;
@@ -169,7 +169,7 @@ fn info(api: &Api, ordinal: u32, driver: (u32, u32)) -> Result<DeviceInfo, Refus
     })
 }
 
-/// As the driver's tools write it.
+/// Formats a UUID like the driver's tools.
 fn uuid_text(uuid: &[u8; 16]) -> String {
     let mut text = "GPU".to_owned();
     for (i, byte) in uuid.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! What a GPU has used of energy, if its management library tells.
+//! The energy that a GPU has used, if its management library reports it.
 
 use std::ffi::{CString, c_char, c_int, c_ulonglong};
 
@@ -7,14 +7,15 @@ use once_cell::race::OnceBox;
 
 use super::devices::DeviceInfo;
 
-/// What is used of NVML. Handles are pointers to what nobody looks into, and numbers here.
+/// The functions of NVML that are called. Handles are opaque pointers, represented as numbers.
 struct Nvml {
     by_bus: unsafe extern "C" fn(*const c_char, *mut usize) -> c_int,
     energy: unsafe extern "C" fn(usize, *mut c_ulonglong) -> c_int,
 }
 
 impl Nvml {
-    /// The system's library, which is loaded and begun once; none if there is none, or it does not begin.
+    /// Returns the system's library, which is loaded and initialized once; `None` if it is missing
+    /// or its initialization fails.
     fn get() -> Option<&'static Nvml> {
         static NVML: OnceBox<Option<Nvml>> = OnceBox::new();
         NVML.get_or_init(|| Box::new(Self::load())).as_ref()
@@ -57,7 +58,8 @@ impl Energy {
         (found && energy.millijoules().is_some()).then_some(energy)
     }
 
-    /// Millijoules that the whole GPU has used since its driver was loaded, whoever used it. None if it fails.
+    /// Returns the millijoules that the whole GPU has used since its driver was loaded, for all
+    /// processes. `None` if the query fails.
     pub fn millijoules(&self) -> Option<u64> {
         let mut energy: c_ulonglong = 0;
         // SAFETY: a handle that the library gave, which it keeps, and a place for the answer.

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum NoDevice {
     /// There is no libcuda.so.1, or it can't be loaded: no driver of NVIDIA's. The loader's reason.
     NoLibrary(String),
-    /// libcuda lacks a function: the driver is too old, or it is none of NVIDIA's.
+    /// libcuda lacks a function: the driver is too old, or the library is not NVIDIA's.
     NoFunction(&'static str),
     /// A function of libcuda failed.
     Refused {
@@ -37,7 +37,7 @@ pub enum NoDevice {
     },
     /// The GPU is older than the oldest that there are kernels for.
     OldGpu {
-        /// What it is called.
+        /// The GPU's name.
         name: String,
         /// Its compute capability: major and minor.
         capability: (u32, u32),

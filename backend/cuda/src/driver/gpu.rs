@@ -43,7 +43,7 @@ pub(super) struct Gpu {
     orphans: Mutex<Vec<Pages>>,
 }
 
-/// Memory of the host that somebody else has.
+/// Host memory that is owned elsewhere.
 #[derive(Clone, Copy)]
 struct Pin {
     bytes: usize,
@@ -81,8 +81,8 @@ impl Gpu {
     /// Asks the driver in the context of the device.
     ///
     /// # Errors
-    /// [`Fault::NoMemory`] if there is none to allocate; [`Fault::Failed`] for every other error, after which there is no
-    /// context before a restart.
+    /// [`Fault::NoMemory`] if the allocation fails; [`Fault::Failed`] for every other error, after
+    /// which there is no context before a restart.
     pub(super) fn with<T>(
         &self,
         ask: impl FnOnce(&CurrentContext<'_>) -> Result<T, Refusal>,
@@ -90,7 +90,8 @@ impl Gpu {
         self.with_any(|_| true, ask)
     }
 
-    /// As [`Self::with`], in one context; [`Fault::Failed`] if the device has another one now.
+    /// Calls the driver like [`Self::with`], but in one context only; [`Fault::Failed`] if the
+    /// device has another one now.
     pub(super) fn with_the<T>(
         &self,
         generation: u64,
@@ -132,7 +133,7 @@ impl Gpu {
         }
         let mut now = self.context.write().unwrap_or_else(PoisonError::into_inner);
         if let Some(context) = now.take_if(|context| context.generation() == generation) {
-            // Before anybody can see that it is gone.
+            // Before other threads can see that it is gone.
             self.retiring.begin();
             drop(now);
             let (retired, retiring) = (context.retire(), Arc::clone(&self.retiring));
@@ -173,7 +174,7 @@ impl Gpu {
             for (&start, pin) in pins.iter_mut() {
                 let start = start as *mut u8;
                 let _ = current.unregister(start);
-                // SAFETY: whoever has the memory gives it back to `unpin` before it goes.
+                // SAFETY: the owner of the memory calls `unpin` before releasing it.
                 let done = unsafe { current.register(start, pin.bytes) };
                 pin.generation = if done.is_ok() { generation } else { 0 };
             }
@@ -293,7 +294,7 @@ impl RetiringContexts {
         *lock(&self.count) += 1;
     }
 
-    /// Destroys a context on a thread of its own; here if there can be none.
+    /// Destroys a context on a separate thread, or on this one if no thread can be started.
     fn run(retiring: Arc<Self>, retired: RetiredContext) {
         let destroy = move || {
             retired.destroy();

@@ -5,13 +5,14 @@ use std::sync::{Arc, Mutex, TryLockError, Weak};
 
 use super::error::NoDevice;
 
-/// The fat binary that `script/cuda` makes, packed; `kernels.txt` beside it says what is in it.
+/// The compressed fat binary that `script/cuda` makes; `kernels.txt` in the same directory lists
+/// its contents.
 static PACKED: &[u8] = include_bytes!("../../kernels.fatbin.xz");
-/// What unpacking may take: memory, and bytes of what comes out.
+/// The limits of unpacking: memory, and bytes of output.
 const MEMORY_KIB: u32 = 128 << 10;
 const BYTES_MAX: u64 = 256 << 20;
 
-/// What is unpacked of some bytes, for as long as anybody holds it.
+/// The unpacked form of some bytes, shared for as long as it is in use.
 struct Image {
     packed: &'static [u8],
     held: Mutex<Weak<Vec<u8>>>,
@@ -22,8 +23,8 @@ impl Image {
         Image { packed, held: Mutex::new(Weak::new()) }
     }
 
-    /// The one that others hold, or a new one. It waits for nobody, since a child may have been forked under a thread that
-    /// unpacks: whoever comes then has one of its own.
+    /// Returns the shared image, or a new one. It never blocks, since a child may have been forked
+    /// while a thread was unpacking: if the lock is held, the caller gets a separate image.
     fn unpack(&self) -> Result<Arc<Vec<u8>>, NoDevice> {
         let held = match self.held.try_lock() {
             Ok(held) => Some(held),
@@ -46,7 +47,8 @@ impl Image {
     }
 }
 
-/// The fat binary: 49 MB, of which a context takes a copy of what it needs. Who opens several devices holds it meanwhile.
+/// Returns the unpacked fat binary: 49 MB, of which a context copies the kernels it needs. Callers
+/// that open several devices keep it meanwhile.
 ///
 /// # Errors
 /// [`NoDevice::Damaged`].
@@ -75,7 +77,7 @@ mod tests {
         assert_eq!(image[..4], 0xba55_ed50u32.to_le_bytes());
     }
 
-    /// What `printf kernels | xz -9 --check=crc32` prints.
+    /// The output of `printf kernels | xz -9 --check=crc32`.
     const SMALL: [u8; 60] = [
         253, 55, 122, 88, 90, 0, 0, 1, 105, 34, 222, 54, 2, 0, 33, 1, 28, 0, 0, 0, 16, 207, 88,
         204, 1, 0, 6, 107, 101, 114, 110, 101, 108, 115, 0, 0, 241, 103, 87, 90, 0, 1, 27, 7, 18,

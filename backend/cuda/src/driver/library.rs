@@ -1,8 +1,9 @@
 //! The functions of libcuda that are called, resolved by name at run time.
 //!
-//! Names and signatures are those of `cuda.h` of CUDA 13.0, whose macros put the suffixes on. Where it has several
-//! editions of a function this is the oldest one, which every driver still has. Handles are C's pointers to what
-//! nobody else looks into; here they are numbers, which a C function takes in the same registers.
+//! Names and signatures are those of `cuda.h` of CUDA 13.0, whose macros put the suffixes on. Where
+//! it has several editions of a function this is the oldest one, which every driver still has.
+//! Handles are C's opaque pointers; here they are numbers, which a C function takes in the same
+//! registers.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
@@ -11,10 +12,10 @@ use once_cell::race::OnceBox;
 
 use super::error::NoDevice;
 
-/// A handle: `CUcontext`, `CUmodule`, `CUfunction`, `CUstream` or `CUevent`. 0 is none.
+/// A handle: `CUcontext`, `CUmodule`, `CUfunction`, `CUstream` or `CUevent`. 0 is the null handle.
 pub type Handle = usize;
 
-/// What a function answers: `CUresult`.
+/// The result of a function: `CUresult`.
 pub type Code = c_int;
 
 /// Answers that matter here.
@@ -52,7 +53,7 @@ macro_rules! table {
 }
 
 table! {
-    /// What is used of libcuda. `cuda.h` says what each function does.
+    /// The functions of libcuda that are called. `cuda.h` documents each of them.
     Api {
         cuInit(c_uint);
         cuDriverGetVersion(*mut c_int);
@@ -94,12 +95,12 @@ table! {
     }
 }
 
-/// What a function refused.
+/// A failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     /// The function's name.
     pub(crate) call: &'static str,
-    /// Its answer.
+    /// Its result.
     pub(crate) code: Code,
 }
 
@@ -135,7 +136,8 @@ impl Api {
     }
 }
 
-/// The system's libcuda. It is loaded once, and never unloaded: it has threads and handlers of its own.
+/// Returns the system's libcuda. It is loaded once, and never unloaded, because it starts threads
+/// and installs handlers.
 ///
 /// # Errors
 /// [`NoDevice::NoLibrary`], [`NoDevice::NoFunction`]; the next call tries again.

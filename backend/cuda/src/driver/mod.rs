@@ -5,8 +5,8 @@
 //!   Nvidia --> Stream: staging, order --> Gpu: the context, memory that is locked --> Context --> Api: libcuda
 //! ```
 //!
-//! - Each device has a context of its own. Each call makes it the thread's current one and the one before it current
-//!   again: other code in the process may use CUDA too.
+//! - Each device has a separate context. Each call makes it the thread's current one and afterwards
+//!   restores the previous one: other code in the process may use CUDA too.
 //! - An error other than lack of memory takes the context away, and every call fails until [`Device::restart`].
 //! - A device copies by itself only from and to memory that it was given for that, staging or [`Device::pin`]'s. After a
 //!   time-out it may still write to staging; pinned memory is not given back before the context is gone.
@@ -95,14 +95,14 @@ pub struct Nvidia {
     gpu: Arc<Gpu>,
     info: DeviceInfo,
     streams: RwLock<Vec<Arc<Mutex<Stream>>>>,
-    /// What clears memory that is allocated.
+    /// The stream that clears allocated memory.
     own: Mutex<Stream>,
     counters: [AtomicU64; COUNTERS],
     is_timed: AtomicBool,
     times: Mutex<BTreeMap<String, (u64, f64)>>,
 }
 
-/// What a device was asked for since it was opened.
+/// The calls of a device since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counters {
@@ -153,12 +153,12 @@ impl Nvidia {
         })
     }
 
-    /// What the driver tells of it.
+    /// Returns the driver's information about the device.
     pub fn info(&self) -> &DeviceInfo {
         &self.info
     }
 
-    /// Bytes of its memory that nobody uses now.
+    /// Returns the bytes of its memory that are free.
     ///
     /// # Errors
     /// A [`Fault`].
@@ -166,7 +166,7 @@ impl Nvidia {
         self.gpu.with(|current| current.free_bytes()).map(|bytes| bytes as u64)
     }
 
-    /// What it was asked for.
+    /// Returns the counters of its calls.
     pub fn counters(&self) -> Counters {
         let of = |number: usize| self.counters[number].load(Ordering::Relaxed);
         Counters {

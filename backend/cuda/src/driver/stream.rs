@@ -40,12 +40,12 @@ pub(super) struct Stream {
     events: Vec<Handle>,
 }
 
-/// What it has in a context.
+/// The stream's objects in a context.
 #[derive(Clone, Copy)]
 struct Work {
     generation: u64,
     stream: Handle,
-    /// The event that says that all is done.
+    /// The event that signals that all work is done.
     done: Handle,
 }
 
@@ -196,7 +196,7 @@ impl Stream {
         done
     }
 
-    /// Forgets what it had in earlier contexts, which are gone, and wipes what they left.
+    /// Forgets its objects in earlier contexts, which are gone, and wipes their leftovers.
     pub(super) fn renew(&mut self) {
         if !self.is_open {
             self.work = None;

@@ -174,7 +174,7 @@ pub(super) fn room(count: usize, lanes: usize) -> usize {
     if count == usize::MAX { lanes + CANARIES } else { count.min(lanes) + 1 }
 }
 
-/// The keys of a chunk: what is sent, what it is expanded to, and where.
+/// The keys of a chunk: the encoded bytes, their expanded form, and where both are.
 pub(super) struct Expansion {
     pub(super) params: &'static Params,
     pub(super) is_private: bool,

@@ -22,7 +22,7 @@ use crate::slots::SlotGuard;
 
 /// Bytes of a polynomial.
 const POLY: usize = 1024;
-/// What stands for the length of a message whose mu is given (`MU_GIVEN` in `kernels/ml_dsa.cuh`).
+/// The length value that marks a message whose mu is given (`MU_GIVEN` in `kernels/ml_dsa.cuh`).
 const MU_GIVEN: u64 = u64::MAX;
 /// M' begins at multiples of this, with zeros before the next one.
 const WORD: usize = 8;

@@ -1,12 +1,14 @@
 //! Signing: Algorithm 7's loop as rounds over a queue on the device (`kernels/ml_dsa_sign.cuh`).
 //!
-//! How many attempts a signature takes is known once the device has made it. So all rounds are asked for at once, as
-//! many as nearly every chunk needs, of as many attempts as nearly never are more: the device works on what is in its
-//! queue, and a round that finds nothing there does nothing. If a lane has no signature after the last round, the host
-//! asks for some more. That is less likely than 2^-40 where all operations differ; equal ones take equally many attempts,
-//! and so a batch with many of them is not what the number of rounds was made for.
+//! How many attempts a signature takes is known once the device has made it. So all rounds are
+//! enqueued at once: enough rounds for nearly every chunk, with enough attempts for nearly every
+//! round. The device works on the entries of its queue, and a round with an empty queue does
+//! nothing. If a lane has no signature after the last round, the host enqueues more. For distinct
+//! operations that is less likely than 2^-40; equal ones take equally many attempts, so that a
+//! batch with many of them exceeds the planned number of rounds.
 //!
-//! The canary is two lanes: a private key that is none, where keys are sent to be checked, and a signature.
+//! The canary is two lanes: a malformed private key, if keys are sent to be checked, and a
+//! signature.
 
 use gabion_backend::{BatchOutcome, Keys};
 use gabion_scheme::message::Message;
@@ -189,7 +191,7 @@ impl Arrays {
     }
 }
 
-/// What a chunk signs.
+/// The inputs of a signing chunk.
 struct Inputs<'a> {
     keys: KeyBytes<'a>,
     messages: &'a [Message<'a>],
@@ -287,7 +289,7 @@ fn run_round<D: Device>(
     Ok(())
 }
 
-/// What the kernels are given, for `n` operations.
+/// Returns the kernels' arguments for `n` operations.
 fn arguments<D: Device>(
     guard: &SlotGuard<'_, D>,
     at: &Arrays,

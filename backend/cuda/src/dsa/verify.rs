@@ -102,7 +102,7 @@ impl Arrays {
     }
 }
 
-/// What a chunk verifies.
+/// The inputs of a verifying chunk.
 struct Inputs<'a> {
     keys: KeyBytes<'a>,
     messages: &'a [Message<'a>],

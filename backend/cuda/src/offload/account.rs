@@ -1,15 +1,17 @@
-//! What a device's start is paid from.
+//! The budget for starting a device.
 //!
-//! To load a driver takes a good part of a second, and so does to measure. A process that only starts, or answers one
-//! request at a time, must not pay that, and one that runs large batches all day gains by it. Nobody knows beforehand
-//! which one a process is. So what its large batches took on the processor is put by, and a start is bought when there is
-//! enough: at worst all of it together takes twice what it had to.
+//! Loading a driver takes a good part of a second, and so does measuring. A process that only
+//! starts, or answers one request at a time, must not pay for that, while one that runs large
+//! batches all day gains by it. Which one a process is cannot be known beforehand. So the processor
+//! time of its large batches is added up, and a device is started once the sum exceeds the cost of
+//! the start: in the worst case the total is twice the minimum.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Lanes of a batch that may wait for a start. One that has fewer is one that somebody waits for.
+/// The minimum lanes of a batch that may wait for a start. Smaller batches are considered
+/// interactive.
 const LANES_MIN: usize = 256;
-/// What a lane takes a processor at least; by this much a batch counts that has not run yet.
+/// The minimum time of a lane on a processor, with which batches count before they have run.
 const LANE_NS: u64 = 2_000;
 
 /// Processor time of large batches that was not spent yet, in nanoseconds.

@@ -1,4 +1,4 @@
-//! What batches take by their number of lanes, on a device and on the processor beside it.
+//! Run times of batches by their number of lanes, on a device and on the host processor.
 
 use gabion_backend::Task;
 use gabion_scheme::algorithms::Algorithm;
@@ -45,11 +45,12 @@ impl Curve {
 pub struct Row {
     /// The algorithm.
     pub algorithm: Algorithm,
-    /// What it does.
+    /// The operation.
     pub task: Task,
-    /// What it takes on the device, copies included; without a point if the device does not do it.
+    /// The times on the device, copies included; empty if the device does not support the
+    /// operation.
     pub device: Curve,
-    /// What it takes on one thread of the processor.
+    /// The times on one thread of the processor.
     pub processor: Curve,
 }
 

@@ -27,10 +27,10 @@ use super::curve::{Curve, Row};
 const HEAD: &str = "gabion-gpu-costs 1";
 /// A file is never longer.
 const LEN_MAX: u64 = 64 << 10;
-/// What is measured of any algorithm.
+/// The tasks that are measured of every algorithm.
 const TASKS: [Task; 5] = [Task::Keygen, Task::Encaps, Task::Decaps, Task::Sign, Task::Verify];
 
-/// What times are of; with other values they say nothing.
+/// The configuration that times were measured with; they do not apply to any other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stamp {
     /// The version of Gabion.
@@ -46,7 +46,7 @@ pub struct Stamp {
 /// Measured times of one device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// What they are of.
+    /// The configuration that they were measured with.
     pub stamp: Stamp,
     /// When the last of them was measured, in seconds since 1970.
     pub measured: u64,

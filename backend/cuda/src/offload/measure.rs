@@ -28,7 +28,8 @@ const MESSAGE: Message<'_> = Message::Pure { context: b"", message: TEXT };
 /// The numbers of the sets that stand for all of HSS: LMS_SHA256_M32_H20 with LMOTS_SHA256_N32_W8 (RFC 8554, sections
 /// 4.1 and 5.1).
 const LMS_SETS: [u32; 2] = [8, 4];
-/// The same of XMSS, XMSS-SHA2_20_256, and of XMSS^MT, XMSSMT-SHA2_20/2_256 (RFC 8391, sections 5.3 and 5.4).
+/// The measured sets of XMSS, XMSS-SHA2_20_256, and of XMSS^MT, XMSSMT-SHA2_20/2_256 (RFC 8391,
+/// sections 5.3 and 5.4).
 const XMSS_SET: u32 = 3;
 const XMSS_MT_SET: u32 = 1;
 
@@ -47,8 +48,8 @@ pub fn operations() -> impl Iterator<Item = (Algorithm, Task)> {
         .flat_map(move |algorithm| tasks(algorithm).iter().map(move |&task| (algorithm, task)))
 }
 
-/// What batches of so many lanes take on a backend, as far as it runs them; without a point if it declines. Inputs are
-/// made by another backend. None if one of them failed.
+/// Measures batches of these numbers of lanes on a backend; the curve is empty if it declines.
+/// Inputs are made by another backend. `None` if a batch failed.
 pub(super) fn measure(
     backend: &dyn Backend,
     maker: &dyn Backend,

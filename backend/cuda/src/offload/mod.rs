@@ -10,8 +10,9 @@
 //!
 //! - A process that makes an engine loads nothing: [`Source::may_be_there`] looks at the file system. Devices are opened by
 //!   the first batch that is asked of them, or by one whose cost is asked once its account says that this pays.
-//! - Nobody waits for another thread's opening or measuring, but a batch that is asked of devices by name.
-//! - Whoever measures does it for one operation, and keeps it in a file.
+//! - Only a batch that is directed to a device by name waits while another thread opens or measures
+//!   devices.
+//! - A thread measures one operation at a time, and stores the result in a file.
 //! - A forked child of a process that opened them has no devices; one of a process that had not yet has.
 
 mod absent;
@@ -47,7 +48,8 @@ use unit::Unit;
 
 use crate::cuda::Cuda;
 
-/// What is put by before devices are opened, and before an operation is measured: what each takes, about.
+/// The savings required before devices are opened, and before an operation is measured: about the
+/// cost of each.
 const OPEN_NS: u64 = 1_000_000_000;
 const MEASURE_NS: u64 = 250_000_000;
 /// Bytes of a slot, of which a device has six; less on one that has little memory.
@@ -57,7 +59,8 @@ const SLOT_PART: u64 = 32;
 const AT_MOST: Duration = Duration::from_secs(30);
 /// Lanes of a piece of a large batch at least: some kernels have a thread a lane, and a device has as many.
 const PIECE: usize = 8192;
-/// The same of hash-based signatures, of which each has hundreds or thousands of chains at once.
+/// The piece size of hash-based signatures, each of which has hundreds or thousands of parallel
+/// chains.
 const HASHED_PIECE: usize = 512;
 /// How often, and how long each time, a batch waits for another thread that opens: 20 s.
 const POLLS: usize = 20_000;
@@ -83,16 +86,16 @@ struct Inner<S: Source> {
     opened: OnceBox<Result<Vec<Unit<S::Device>>, Absent>>,
     account: Account,
     measures: AtomicBool,
-    /// Whether it was said why there is none.
+    /// Whether the reason for missing devices was already reported.
     said: AtomicBool,
 }
 
-/// What is known of one device.
+/// A device with its measurements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// What it is.
+    /// The device.
     pub about: DeviceDescription,
-    /// What was measured on it.
+    /// The measured costs.
     pub costs: Costs,
     /// Where that is kept, if anywhere.
     pub file: Option<PathBuf>,
@@ -134,10 +137,10 @@ impl<S: Source> Offload<S> {
         self.0.opened.get().is_some()
     }
 
-    /// Opens all devices, and says what is known of each.
+    /// Opens all devices, and returns a report of each.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no device.
     pub fn report(&self) -> Result<Vec<Report>, Absent> {
         let report = |unit: &Unit<S::Device>| {
             let (about, costs) = (unit.about.clone(), unit.costs());
@@ -146,12 +149,12 @@ impl<S: Source> Offload<S> {
         Ok(self.open_or_wait()?.iter().map(report).collect())
     }
 
-    /// Measures operations on every device, with `tell` told of each before, and keeps the times for later processes in
-    /// place of what was kept; this process goes on by what it knew already. Beside each report stands whether they
-    /// could be kept.
+    /// Measures operations on every device, calls `tell` before each of them, and stores the times
+    /// for later processes in place of the stored ones; this process continues with the times it
+    /// already used. Each report comes with the result of storing it.
     ///
     /// # Errors
-    /// Why there is no device.
+    /// The reason why there is no device.
     pub fn measure(
         &self,
         operations: &[(Algorithm, Task)],
@@ -285,7 +288,7 @@ impl<S: Source> CostModel for Offload<S> {
     }
 }
 
-/// What one operation takes on a device, and on the processor beside it.
+/// Measures one operation on a device and on the host processor.
 fn row(
     device: &dyn Backend,
     processor: &dyn Backend,

@@ -11,7 +11,8 @@ use crate::driver::{self, DeviceInfo, NoDevice, Nvidia};
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Driver;
 
-/// What the kernel's part of the driver makes: on servers, under Windows' Linux, on Jetson boards.
+/// The device nodes that the driver's kernel module creates: on servers, under WSL 2, on Jetson
+/// boards.
 const NODES: [&str; 3] = ["/dev/nvidiactl", "/dev/dxg", "/dev/nvmap"];
 /// Where that part says its version, if it is a module.
 const VERSION: &str = "/sys/module/nvidia/version";

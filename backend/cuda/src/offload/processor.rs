@@ -1,4 +1,5 @@
-//! The processor's backend, metered: it reports what its batches cost and records how long they take.
+//! The processor's backend, metered: it reports the cost of its batches and records how long they
+//! take.
 
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use gabion_scheme::kernels::Kernels;
 
 /// The measured costs that a processor's batches are compared by.
 pub(super) trait CostModel: Send + Sync {
-    /// What a batch takes on one thread, if that was measured.
+    /// Returns the time of a batch on one thread, if that was measured.
     fn processor_cost(&self, algorithm: Algorithm, task: Task, lanes: usize) -> Option<u64>;
 
     /// Records the duration of a batch that a device might have run.

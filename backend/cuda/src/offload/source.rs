@@ -7,9 +7,9 @@ use super::absent::Absent;
 /// A device's name, capability, memory and driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceDescription {
-    /// What it is called.
+    /// The device's name.
     pub name: String,
-    /// What no other one is called.
+    /// A unique identifier.
     pub uuid: String,
     /// Its compute capability: major and minor.
     pub capability: (u32, u32),
@@ -21,7 +21,7 @@ pub struct DeviceDescription {
 
 /// Where devices come from.
 pub trait Source: Send + Sync + 'static {
-    /// What they are.
+    /// The type of its devices.
     type Device: Device + 'static;
 
     /// Whether there may be a device: a look at the file system that loads nothing.
@@ -37,6 +37,6 @@ pub trait Source: Send + Sync + 'static {
     /// afterwards can use none of them.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The reason why there is no device.
     fn open(&self) -> Result<Vec<(DeviceDescription, Self::Device)>, Absent>;
 }

@@ -18,7 +18,7 @@ use crate::device::Device;
 const TASKS: usize = 8;
 /// How long a device is left alone that lost a batch, if there are others.
 const REST: Duration = Duration::from_secs(1);
-/// What a batch counts for whose cost is not known: so many nanoseconds a lane.
+/// The assumed time of batches with unknown cost, in nanoseconds a lane.
 const LANE_NS: u64 = 1_000;
 
 pub(super) struct Unit<D: Device> {
@@ -27,11 +27,11 @@ pub(super) struct Unit<D: Device> {
     pub(super) stamp: Stamp,
     /// Where its costs are kept, if anywhere.
     pub(super) file: Option<PathBuf>,
-    /// What was measured, by algorithm and task.
+    /// The measurements, by algorithm and task.
     rows: Box<[OnceBox<Row>]>,
     /// When the last row was measured, in seconds since 1970; 0 if none was.
     measured: AtomicU64,
-    /// What all batches that run would take, in nanoseconds.
+    /// The expected time of all running batches, in nanoseconds.
     busy: AtomicU64,
     /// Until when it is left alone, in milliseconds since `origin`.
     rests: AtomicU64,
@@ -76,7 +76,7 @@ impl<D: Device> Unit<D> {
         unit
     }
 
-    /// What was measured of an operation.
+    /// Returns the measurement of an operation.
     pub(super) fn row(&self, algorithm: Algorithm, task: Task) -> Option<&Row> {
         self.rows.get(algorithm as usize * TASKS + task as usize)?.get()
     }

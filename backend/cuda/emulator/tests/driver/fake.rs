@@ -58,7 +58,7 @@ pub struct World {
     pub keeps_locks: bool,
     /// Whether no memory can be locked.
     pub locks_nothing: bool,
-    /// What the devices are.
+    /// The number of devices.
     pub count: c_int,
     pub version: c_int,
     pub capability: (c_int, c_int),
@@ -220,7 +220,7 @@ impl World {
         }
     }
 
-    /// The current context, if it is none that failed.
+    /// Returns the current context, unless it failed.
     fn current(&mut self) -> Result<&mut Context, Code> {
         let handle = STACK.with(|stack| stack.borrow().last().copied()).ok_or(INVALID_CONTEXT)?;
         let context = self.contexts.get_mut(&handle).ok_or(INVALID_CONTEXT)?;

@@ -42,7 +42,7 @@ fn run(trouble: InjectedFault, at: usize, keeps_locks: bool) -> Option<&'static 
         came()
     );
     if trouble != InjectedFault::DeviceLost && came().is_some() {
-        // Maybe when pinned memory went back, and nobody knows yet.
+        // The fault may have hit the release of pinned memory, and is then not detected yet.
         let is_well = batch(&device, 0, false, LONG).or_else(|_| device.restart());
         assert_eq!(is_well, Ok(()), "{:?} {at}", came());
         for (stream, is_pinned) in [(0, false), (1, true)] {

@@ -131,7 +131,7 @@ fn errors_are_over_after_a_restart(device: &Nvidia) {
     assert!(kept.iter().all(|&byte| byte == 5));
 }
 
-/// At an address that is nobody's.
+/// Returns arguments with an address that is not allocated.
 fn wrong_launch() -> HashArguments {
     HashArguments { messages: 256, out: 256, length: 200, n: 1 }
 }

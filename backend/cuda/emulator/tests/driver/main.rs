@@ -24,7 +24,7 @@ const SHORT: Duration = Duration::from_millis(20);
 const N: usize = 150;
 const LENGTH: usize = 100;
 const OUT: usize = 32;
-/// What stands where nothing was written.
+/// The fill byte of unwritten memory.
 const UNWRITTEN: u8 = 0xee;
 
 fn open() -> Nvidia {
@@ -435,7 +435,7 @@ fn a_forked_child_asks_the_driver_for_nothing() {
     assert_eq!(batch(&device, 0, false, LONG), Ok(()));
     let at = place(&device).unwrap();
     let calls = world(|world| world.call);
-    // SAFETY: the child looks at its own memory, drops what it has, and ends by _exit.
+    // SAFETY: the child reads its memory, drops its values, and ends by _exit.
     let status = unsafe {
         let child = libc::fork();
         if child == 0 {

@@ -125,7 +125,7 @@ fn run(backend: &dyn Backend, operation: Operation<'_>, n: usize) -> (BatchOutco
     (ran, status)
 }
 
-/// A task: it runs on a backend, with outputs of its own.
+/// A task: it runs on a backend, with separate outputs.
 type Task<'t> = Box<dyn Fn(&dyn Backend) -> (BatchOutcome, BatchOutput) + 't>;
 
 /// Runs a task on both, and says how many lanes it had; none if the device does not do such tasks.

@@ -62,7 +62,7 @@ impl<K> SignatureSet<K> {
         it
     }
 
-    /// What verifies them: keys, messages and signatures of all lanes.
+    /// Returns the inputs of verification: keys, messages and signatures of all lanes.
     fn lanes(&self) -> (Vec<&K>, Vec<&[u8]>, Vec<&[u8]>) {
         (
             self.turn.iter().map(|&key| &self.keys[key]).collect(),
@@ -94,7 +94,7 @@ pub fn hss(random: &mut Random, n: usize) -> (String, Task<'static>) {
     ("HSS:verify".to_owned(), task)
 }
 
-/// A key of up to three levels, each of its own sets, and signatures by it.
+/// Makes a key of up to three levels, each with different sets, and signatures by it.
 fn hss_signed(random: &mut Random, messages: &[&[u8]]) -> (lms::VerifyKey, Vec<Vec<u8>>) {
     let family = random.below(4);
     let depth = 1 + random.below(3);
