@@ -5,9 +5,9 @@
 //! ```
 //!
 //! With `--without-sha` the kernels for AVX2 and AVX-512 are those of a processor without the SHA
-//! extensions, which hash by lanes.
-//! A cycle is a cycle of the core, not a tick of the time-stamp counter: every sample is set beside
-//! a chain of dependent multiplications, each of which takes three cycles. The table shows medians.
+//! extensions, which hash by lanes. A cycle is a cycle of the core, not a tick of the time-stamp
+//! counter: every sample is compared with a chain of dependent multiplications, each of which takes
+//! three cycles. The table shows medians.
 
 #[cfg(target_arch = "x86_64")]
 fn main() {
@@ -43,9 +43,9 @@ mod table {
     /// Multiplications in the chain that measures the core's clock.
     const CHAIN: u64 = 1000;
 
-    /// What the table is of.
+    /// The selection of table rows.
     pub struct Choice {
-        /// What the names of kernels contain.
+        /// A substring of the kernels' names.
         pub filter: String,
         /// Whether AVX2 and AVX-512 do without the SHA extensions.
         pub without_sha: bool,
@@ -142,7 +142,7 @@ mod table {
             sponge_line(choice, "ML-DSA A", Xof::Shake128, count, 34, 840);
             sponge_line(choice, "H(ek) 768", Xof::Sha3_256, count, 1184, 32);
         }
-        // ML-KEM-768 encapsulation to a fresh key: A, PRF, and H(ek) beside them.
+        // ML-KEM-768 encapsulation to a fresh key: A, PRF, and in parallel H(ek).
         let ek = vec![1u8; 1184];
         let seed = [2u8; 34];
         let (mut a, mut prf, mut h) = (vec![[0u8; 504]; 9], vec![[0u8; 128]; 7], [0u8; 32]);

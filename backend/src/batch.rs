@@ -12,11 +12,13 @@
 //! - An output is complete where the lane says [`Status::Ok`] and all zero everywhere else.
 //! - The engine sets every status to [`Status::NotRun`] beforehand. A lane that still says so of a batch that is
 //!   done is a wrong answer, which withdraws the backend for that algorithm.
-//! - A task of which it does nothing in an algorithm's self-test is not asked of it afterwards: nothing runs
-//!   untested. So it declines what it never does, and in a self-test waits where it only has no place for now.
-//! - What it keeps of a known key it keeps by the number that names it ([`gabion_scheme::ml_kem::EncapsKey::id`] and
-//!   its like), and by what kind of key it is.
-//! - A forked child runs what its parent set up. A backend that can't go on there says that it is lost.
+//! - A task that it declined in an algorithm's self-test is not given to it afterwards: nothing
+//!   runs untested. So it declines tasks that it never runs, and waits in a self-test if only a
+//!   slot is missing.
+//! - It stores data derived from a known key under the number that identifies the key
+//!   ([`gabion_scheme::ml_kem::EncapsKey::id`] and similar) and under the kind of key.
+//! - A forked child runs the backends that its parent set up. A backend that cannot continue in the
+//!   child reports that it is lost.
 //! - Lengths that do not fit each other are a misuse: [`Batch::check`] names it before anything
 //!   runs, and `run` may panic on a batch that was not checked.
 
@@ -69,7 +71,7 @@ impl<T> Keys<'_, T> {
 /// One line for each family, whose enum answers for itself.
 macro_rules! operation {
     ($($(#[$doc:meta])* $family:ident,)*) => {
-        /// What a batch does: the family, and what it does of that.
+        /// The operation of a batch: the family, and its operation.
         pub enum Operation<'a> {
             $($(#[$doc])* $family($family<'a>),)*
         }
@@ -82,7 +84,7 @@ macro_rules! operation {
                 }
             }
 
-            /// What it does, for messages.
+            /// Returns the task, for messages.
             fn task(&self) -> Task {
                 match self {
                     $(Operation::$family(operation) => operation.task(),)*
@@ -113,7 +115,7 @@ macro_rules! operation {
                 }
             }
 
-            /// The same operation for a shorter time.
+            /// Reborrows the operation for a shorter lifetime.
             fn reborrow(&mut self) -> Operation<'_> {
                 match self {
                     $(Operation::$family(operation) => Operation::$family(operation.reborrow()),)*
@@ -144,7 +146,7 @@ operation! {
 
 /// One operation over `status.len()` lanes.
 pub struct Batch<'a> {
-    /// What to do, with its inputs and outputs.
+    /// The operation, with its inputs and outputs.
     pub operation: Operation<'a>,
     /// One verdict a lane.
     pub status: &'a mut [Status],
@@ -161,7 +163,7 @@ impl Batch<'_> {
         self.status.len()
     }
 
-    /// What the batch does, for messages.
+    /// Returns the task of the batch, for messages.
     pub fn task(&self) -> Task {
         self.operation.task()
     }
@@ -188,7 +190,7 @@ pub enum BatchOutcome {
     Done,
     /// Not at all, and no output was touched: it does not run such batches, or has no place for one now.
     Declined,
-    /// Not to its end: what it runs on is gone, failed or did not answer in time. Outputs are zero.
+    /// Failed: the device is gone, reported an error or did not answer in time. Outputs are zero.
     Lost,
 }
 
@@ -211,7 +213,7 @@ impl BatchOutcome {
     }
 }
 
-/// What can run a batch.
+/// An implementation that can run batches.
 pub trait Backend: Send + Sync {
     /// A short name for reports and for `GABION_BACKEND`.
     fn name(&self) -> &'static str;
@@ -219,14 +221,15 @@ pub trait Backend: Send + Sync {
     /// Operations that run side by side for the price of about one.
     fn lanes(&self) -> usize;
 
-    /// Whether it does anything of an algorithm, for good, as far as it can say without being tested: what it does
-    /// not take it is never asked for, not in a self-test either.
+    /// Returns whether the backend supports any task of an algorithm, permanently, as far as it can
+    /// say without being tested. Unsupported algorithms are never given to it, not even in a
+    /// self-test.
     fn takes(&self, _algorithm: Algorithm) -> bool {
         true
     }
 
-    /// What it computes with, if that is a processor's: keys that signing uses up are made in pieces and sign with
-    /// trees that they keep, which is no batch.
+    /// Returns the processor kernels that it uses, if any: stateful keys are generated in pieces
+    /// and sign with trees that they keep, which is not a batch.
     fn kernels(&self) -> Option<&dyn Kernels> {
         None
     }
@@ -239,9 +242,10 @@ pub trait Backend: Send + Sync {
         false
     }
 
-    /// What a batch of so many lanes would take, from the call of [`Self::run`] to its return, in nanoseconds and
-    /// with all that it would wait for; none if the backend can't say. It is asked before each batch that two
-    /// backends could run which know their costs, and answers from memory.
+    /// Estimates the time of a batch of so many lanes in nanoseconds, from the call of
+    /// [`Self::run`] to its return, including all waiting; `None` if the backend cannot estimate
+    /// it. Called before each batch that two backends with known costs could run, so it answers
+    /// from memory.
     fn cost(&self, _algorithm: Algorithm, _task: Task, _lanes: usize) -> Option<u64> {
         None
     }

@@ -35,7 +35,7 @@ pub struct Process {
 #[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 
-/// What no kernel knows, and each refuses.
+/// An advice value that every kernel rejects as unknown.
 #[cfg(target_os = "linux")]
 const NO_ADVICE: i32 = -1;
 
@@ -79,7 +79,7 @@ impl Drop for Process {
     fn drop(&mut self) {
         #[cfg(target_os = "linux")]
         if let Some(page) = self.page {
-            // SAFETY: mapped by `wiped_page`, and nobody can use it any more.
+            // SAFETY: mapped by `wiped_page`, and no references remain.
             unsafe { libc::munmap(page.as_ptr().cast(), PAGE) };
         }
     }
@@ -115,13 +115,14 @@ fn wiped_page() -> Option<NonNull<AtomicU64>> {
 #[cfg(all(test, target_os = "linux"))]
 #[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests {
-    /// Whether this kernel refuses what it does not know; an emulator may take all and do nothing.
+    /// Returns whether this kernel rejects unknown advice; an emulator may accept anything and do
+    /// nothing.
     fn refuses_unknown_advice() -> bool {
         // SAFETY: advice that does nothing, for no bytes.
         unsafe { libc::madvise(std::ptr::null_mut(), 0, super::NO_ADVICE) != 0 }
     }
 
-    /// In a process of its own, which nothing else runs in.
+    /// Runs in a separate process.
     #[test]
     fn failed_page_allocation_is_retried() {
         const ALONE: &str = "GABION_TEST_ALONE";

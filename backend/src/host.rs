@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 /// of Rust do not let that pass: the process would be aborted. So every entry point from C holds
 /// cancellation back. What was asked for meanwhile happens at the thread's next wait after that.
 pub struct CancellationGuard {
-    /// As the thread came.
+    /// The thread's state before the guard.
     before: Cell<Cancellation>,
     /// That is a thread's own.
     thread: PhantomData<*mut ()>,
@@ -41,7 +41,7 @@ impl Drop for CancellationGuard {
     }
 }
 
-/// What a thread does when it is asked to end.
+/// The cancellation settings of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cancellation {
     /// PTHREAD_CANCEL_ENABLE or _DISABLE, 0 or 1 in the C libraries of Linux.
@@ -85,8 +85,8 @@ impl Cancellation {
     }
 }
 
-/// Starts a thread that nobody else's business reaches: signals that the process expects are for its own
-/// threads, and a callback that asks for its thread's cancellation does not get it.
+/// Starts a thread that other code of the process cannot disturb: signals are left to the process's
+/// own threads, and a callback that requests its thread's cancellation has no effect.
 ///
 /// # Errors
 /// The system starts no more threads.
@@ -177,7 +177,7 @@ mod tests {
             assert_eq!(cancellation(), HELD, "an inner one ends nothing");
             assert_eq!(outer.suspend(cancellation), came);
             assert_eq!(cancellation(), HELD);
-            // Whoever comes back may be another thread, which nobody may cancel.
+            // The code may resume on another thread, which must not be cancelled.
             let other = Cancellation { state: 1, kind };
             outer.suspend(|| other.set());
             assert_eq!(cancellation(), HELD);

@@ -1,4 +1,4 @@
-//! What can run a batch.
+//! Backends that run batches.
 //!
 //! ```text
 //!   engine --Batch--> Backend::run        one operation, one parameter set, many lanes
@@ -7,8 +7,8 @@
 //!                              K = portable::Portable | avx2::Avx2 | avx512::Avx512 | neon::Neon
 //! ```
 //!
-//! [`batch`] holds the seam; [`cpus`] lists what this machine can run, best first. [`ecc`] has curves, whose operations
-//! run one by one.
+//! [`batch`] defines the interface; [`cpus`] lists the backends that this machine supports, best
+//! first. [`ecc`] has curves, whose operations run one by one.
 
 #[cfg(target_arch = "x86_64")]
 #[cfg_attr(emulated_lanes, allow(unused_unsafe))] // It calls `sha_ni`.
@@ -27,7 +27,7 @@ pub mod neon;
 pub mod portable;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub mod reserve;
-/// There is none: memory that can't be had ends the process.
+/// No reserve on this platform: a failed allocation ends the process.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub mod reserve {
     /// Whether an operation may begin.

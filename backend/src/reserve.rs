@@ -7,12 +7,12 @@
 //!                                                     +-----------> the reserve: RESERVE bytes of .bss
 //! ```
 //!
-//! Rust ends the process where memory can't be had. A library must not: while an operation runs, what the
-//! process's malloc refuses comes from here, so that the operation comes to its end, and as long as
-//! anything of the reserve is in use, [`has_memory`] says whether another may begin. A
-//! `#[global_allocator]` would do the same for whoever links these crates, and be in the way of theirs; so
-//! the linker replaces malloc in the shared libraries alone, where their build scripts say so. In every
-//! other program nothing calls this.
+//! Rust ends the process if an allocation fails. A library must not: while an operation runs,
+//! allocations that the process's malloc refuses are served from here, so that the operation can
+//! finish. While any of the reserve is in use, [`has_memory`] returns whether another operation may
+//! begin. A `#[global_allocator]` would also affect programs that link these crates, and conflict
+//! with theirs; so the linker replaces malloc in the shared libraries alone, as their build scripts
+//! request. In other programs this code is never called.
 //!
 //! The reserve has no lock, which a forked child might find taken: blocks are runs of bits that are set and
 //! cleared by atomic operations. What another thread of the parent had taken stays taken in the child.
@@ -29,8 +29,8 @@ const GRANULE: usize = 256;
 const GRANULES: usize = RESERVE / GRANULE;
 /// In front of a block: how many granules it has. As much as malloc aligns to.
 const HEADER: usize = 16;
-/// What a process must have again before operations begin while the reserve is in use: more than most
-/// operations take.
+/// The memory that a process must be able to allocate before operations begin while the reserve is
+/// in use: more than most operations take.
 const ENOUGH: usize = 1 << 20;
 
 type Malloc = unsafe extern "C" fn(usize) -> *mut c_void;
@@ -42,7 +42,7 @@ type Free = unsafe extern "C" fn(*mut c_void);
 #[repr(C, align(4096))]
 struct Arena(UnsafeCell<[u8; RESERVE]>);
 
-// SAFETY: no reference to the bytes is made; a block belongs to whoever set its bits.
+// SAFETY: no reference to the bytes is made; a block belongs to the caller that set its bits.
 unsafe impl Sync for Arena {}
 
 static ARENA: Arena = Arena(UnsafeCell::new([0; RESERVE]));
@@ -59,8 +59,8 @@ pub fn has_memory() -> bool {
     used == CALM.load(Ordering::Relaxed) || is_calm(used)
 }
 
-/// Asks the process for memory. What has it keeps what it has of the reserve, such as a key that was made
-/// when there was none: it is not asked again for that.
+/// Probes the process's allocator. Long-lived values that were allocated in the reserve, such as a
+/// key, stay there; after a successful probe, they do not trigger another one.
 #[cold]
 fn is_calm(used: usize) -> bool {
     let is_calm = can_be_had(ENOUGH);
@@ -108,7 +108,7 @@ impl Blocks {
         None
     }
 
-    /// A run of granules that nobody has, at `start` or behind it.
+    /// Finds a run of free granules, at `start` or behind it.
     fn find(&self, start: usize, count: usize) -> Option<usize> {
         let mut run = 0;
         for at in start..GRANULES {
@@ -202,7 +202,7 @@ unsafe fn room(block: *mut c_void) -> usize {
 
 #[cold]
 unsafe fn give_back(block: *mut c_void) {
-    // SAFETY: as the caller vouches, the block is in use and the caller's; nobody reads it after this.
+    // SAFETY: the caller guarantees that it owns the block; it is not read after this.
     unsafe {
         let (start, count) = run_of(block);
         ptr::write_bytes(block.cast::<u8>(), 0, room(block));

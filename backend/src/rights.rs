@@ -1,5 +1,5 @@
-//! Whether this program has rights that whoever started it has not: then what the environment says is not
-//! to be trusted.
+//! Whether this program has more privileges than the user who started it: then the environment is
+//! not to be trusted.
 
 #[cfg(target_os = "linux")]
 use std::ffi::c_ulong;

@@ -1,7 +1,8 @@
-//! SHA-512's compression (FIPS 180-4, section 6.4) for hashes that nothing else runs beside, as quick as this
-//! processor has it: the codes of a key schedule, which come one at a time.
+//! SHA-512's compression (FIPS 180-4, section 6.4) for hashes without parallel work, in the fastest
+//! implementation for this processor: HMAC tags of a key schedule, which come one at a time.
 //!
-//! What many hashes take side by side are kernels ([`gabion_scheme::kernels::Kernels::sha512_many`]).
+//! Many hashes in parallel are the job of kernels
+//! ([`gabion_scheme::kernels::Kernels::sha512_many`]).
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -21,7 +22,7 @@ enum Implementation {
     Avx512(crate::avx512::Isa),
 }
 
-/// What [`Sha512Blocks::best`] has found: nothing yet, the portable way, or another.
+/// The cached result of [`Sha512Blocks::best`]: unknown, portable, or another implementation.
 static FOUND: AtomicU8 = AtomicU8::new(UNKNOWN);
 const UNKNOWN: u8 = 0;
 const PORTABLE: u8 = 1;

@@ -17,7 +17,7 @@ fn on_neon(check: impl Fn(&Neon)) {
     }
 }
 
-/// The same with the extensions and without: only hashes differ.
+/// Runs a check with the extensions and without: only hashes differ.
 fn on_both(check: impl Fn(&Neon)) {
     on_neon(|k| {
         check(k);

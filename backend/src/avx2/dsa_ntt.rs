@@ -81,7 +81,7 @@ struct Constant {
     odd: __m256i,
 }
 
-/// The same constant for all coefficients.
+/// Returns a constant with equal values for all coefficients.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn broadcast(Factor(z, quotient): Factor) -> Constant {

@@ -108,7 +108,7 @@ fn pack_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(__m256
     }
 }
 
-/// The same for fields of 14 bits and less, two registers at a time.
+/// Packs fields of 14 bits and less, two registers at a time.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn pack_2_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(__m256i) -> __m256i) {

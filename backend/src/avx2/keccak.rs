@@ -205,7 +205,7 @@ macro_rules! row {
     };
 }
 
-/// What theta adds to the columns, from their parities.
+/// The values that theta adds to the columns, from their parities.
 macro_rules! theta {
     ($($to:literal $rotated:literal $with:literal),*) => {
         concat!($(

@@ -34,7 +34,7 @@ macro_rules! bring {
     };
 }
 
-/// What theta adds to a column, from two parities.
+/// The value that theta adds to a column, from two parities.
 macro_rules! theta {
     ($to:literal $rotated:literal $with:literal) => {
         concat!("rorx ", $to, ", ", $rotated, ", 63\n", "xor ", $to, ", ", $with, "\n")

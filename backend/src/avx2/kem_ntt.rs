@@ -7,9 +7,9 @@
 //! do not depend on each other: with two, a transform takes half again as long, because processors
 //! look ahead by less than a hundred instructions.
 //!
-//! A product with a constant root is Montgomery's with R = 2^16, three multiplications: 7 layers x 8
-//! butterflies x 3 = 168, of which Intel and Zen do two a cycle. About as many additions and 112
-//! shuffles go beside them.
+//! A product with a constant root is Montgomery's with R = 2^16, three multiplications: 7 layers x
+//! 8 butterflies x 3 = 168, of which Intel and Zen do two a cycle. About as many additions and 112
+//! shuffles run in parallel.
 
 use core::arch::asm;
 use core::arch::x86_64::*;

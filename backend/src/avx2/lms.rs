@@ -1,6 +1,6 @@
 //! LMS on eight lanes of SHA-256, or by the SHA extensions where they are (RFC 8554).
 //!
-//! A chain that is left alone goes on in general registers, and so does a hash that nothing runs beside.
+//! A single remaining chain continues in general registers, and so does a single hash.
 //!
 //! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
 

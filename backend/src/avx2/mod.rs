@@ -15,7 +15,7 @@
 //!      |     |-- slh_shake      on keccak
 //!      |     |-- slh_sha512     on sha512: four messages side by side
 //!      |     |-- x86::sha_ni    SHA-256 by its own instructions, where there are some
-//!      |     `-- slh_sha256     where there are none, on sha256: eight messages side by side
+//!      |     `-- slh_sha256     without them, on sha256: eight messages side by side
 //!      |-- lms, xmss            chains and tree hashes of LMS and XMSS, on the same lanes and streams
 //!      |-- sha512               whole messages, for Ed25519
 //!      `-- registers            loads, stores, clearing
@@ -23,8 +23,8 @@
 //!
 //! No branch, index, loop bound or division depends on a secret; tables are permutations within
 //! registers. The `_vartime` functions depend on which candidates were rejected, and on nothing
-//! else. Every kernel that meets a secret clears all vector registers before it returns
-//! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
+//! else. Every kernel that handles a secret clears all vector registers before it returns and zeros
+//! its stack buffers; registers that the compiler spills to the stack are not covered.
 
 use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};

@@ -83,8 +83,9 @@ pub(super) fn load_halves(bytes: &[u8], low: usize, high: usize) -> __m256i {
     unsafe { _mm256_loadu2_m128i(high.as_ptr().cast(), low.as_ptr().cast()) }
 }
 
-/// Stores the first `length` bytes of each half, one behind the other. More may be overwritten up to
-/// the end of `bytes`: whoever fills a buffer in rising order writes it again.
+/// Stores the first `length` bytes of each half, one behind the other. More bytes may be
+/// overwritten up to the end of `bytes`; callers that fill a buffer in ascending order write them
+/// again.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn store_halves(bytes: &mut [u8], at: usize, v: __m256i, length: usize) {

@@ -1,4 +1,4 @@
-//! What SHA-256 and SHA-512 in lanes of AVX2 share.
+//! Common parts of SHA-256 and SHA-512 in lanes of AVX2.
 
 /// The exclusive or of three.
 macro_rules! xor {

@@ -93,12 +93,12 @@ fn compress(state: &mut [__m256i; 8], w: &mut [__m256i; 16]) {
     }
 }
 
-/// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
-/// address one more. SHIFT is the layout's, [`SLH`] or that of LMS.
+/// Advances every lane by the same number of steps: the value of V words becomes the hash of its
+/// block, and the hash address is incremented. SHIFT is the layout's, [`SLH`] or that of LMS.
 ///
-/// Whoever has no AVX2 calls this and not [`advance`] itself: the compiler heeds `inline(never)` of a
-/// function with target features in calls from functions that have them, and takes it in elsewhere. Then
-/// the scan of machine code would not find it.
+/// Code without AVX2 calls this function and not [`advance`]. The compiler respects `inline(never)`
+/// of a function with target features only in calls from functions that have them, and inlines it
+/// elsewhere. Then the scan of machine code would not find it.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn steps<const V: usize, const SHIFT: i32>(chains: &mut Chains<LANES>, steps: u32) {
@@ -120,7 +120,7 @@ fn straddle<const SHIFT: i32>(before: __m256i, next: __m256i) -> __m256i {
     }
 }
 
-/// The same, of chains as registers of eight words.
+/// Advances chains that are in registers of eight words.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn advance<const V: usize, const SHIFT: i32>(rows: &mut [__m256i; ROWS], steps: u32) {
@@ -151,7 +151,7 @@ fn advance<const V: usize, const SHIFT: i32>(rows: &mut [__m256i; ROWS], steps: 
 
 /// One block into each state, row by row.
 ///
-/// As [`steps`]: whoever has no AVX2 calls this, and not [`compress`].
+/// Like [`steps`], called by code without AVX2 in place of [`compress`].
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 pub(super) fn compress_rows(
@@ -159,7 +159,7 @@ pub(super) fn compress_rows(
     block: &[&[u32; LANES]; 16],
     into: &mut [[u32; LANES]; 8],
 ) {
-    // Loops: `map` is compiled without AVX2, and what it calls is not taken in.
+    // Loops: `map` is compiled without AVX2, and its closure is not inlined.
     let (mut states, mut w) = ([_mm256_setzero_si256(); 8], [_mm256_setzero_si256(); 16]);
     for (state, row) in states.iter_mut().zip(from) {
         // SAFETY: a row is as long as a register, and needs no alignment here.

@@ -1,7 +1,7 @@
-//! SLH-DSA on eight lanes of SHA-256: what [`crate::common::chains::sha256`] needs of AVX2, and which hashes go
-//! side by side (FIPS 205, section 11.2).
+//! SLH-DSA on eight lanes of SHA-256: the functions that [`crate::common::chains::sha256`] needs
+//! from AVX2, and which hashes run in parallel (FIPS 205, section 11.2).
 //!
-//! A chain that is left alone goes on in general registers, and so does a hash that nothing runs beside.
+//! A single remaining chain continues in general registers, and so does a single hash.
 //!
 //! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
 

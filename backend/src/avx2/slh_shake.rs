@@ -40,7 +40,8 @@ impl Steps<4> for Avx2 {
     }
 }
 
-/// As many steps in lane 0, in general registers, where one state is quicker than four are in lanes.
+/// Advances lane 0 by a number of steps, in general registers, in which one state is faster than
+/// four are in lanes.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn advance_alone<const V: usize>(block: &mut Block<4>, steps: u32) {
@@ -63,7 +64,7 @@ fn advance_alone<const V: usize>(block: &mut Block<4>, steps: u32) {
     wipe(&mut state);
 }
 
-/// As many steps in every lane.
+/// Advances every lane by the same number of steps.
 #[inline(never)]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn advance<const V: usize>(block: &mut Block<4>, steps: u32) {

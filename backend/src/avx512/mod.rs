@@ -37,8 +37,8 @@
 //!
 //! No branch, index, loop bound or division depends on a secret; tables are permutations within
 //! registers. The `_vartime` functions depend on which candidates were rejected, and on nothing
-//! else. Every kernel that meets a secret clears all vector and mask registers before it returns
-//! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
+//! else. Every kernel that handles a secret clears all vector and mask registers before it returns
+//! and zeros its stack buffers; registers that the compiler spills to the stack are not covered.
 
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{KemNoise, KemUniform};

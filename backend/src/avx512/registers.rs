@@ -119,8 +119,8 @@ pub(super) fn halves(low: &[u8; 32], high: &[u8; 32]) -> __m512i {
 }
 
 /// Stores the first bytes of `v` to `bytes[at..]`: `len` of them (or as many as there is room for)
-/// where less than 64 bytes are left, or else all 64. Whoever fills a buffer in rising order
-/// overwrites the surplus.
+/// where less than 64 bytes are left, or else all 64. Callers that fill a buffer in ascending order
+/// overwrite the surplus.
 ///
 /// A masked store takes several times as long as a full one on Zen 4, so only ends are masked.
 #[inline]

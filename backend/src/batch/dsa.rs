@@ -8,7 +8,7 @@ use super::outputs::wipe;
 use super::split::halves;
 use super::{Keys, Task};
 
-/// What a batch of ML-DSA does. `n` is the number of lanes.
+/// An operation of ML-DSA. `n` is the number of lanes.
 pub enum Dsa<'a> {
     /// Key pairs from seeds, encoded: `pk[n][pk_len]`, `sk[n][sk_len]`.
     Keygen {
@@ -54,7 +54,7 @@ pub enum Dsa<'a> {
         params: &'static Params,
         /// Private keys.
         keys: Keys<'a, SigningKey>,
-        /// What is signed.
+        /// The messages to sign.
         messages: &'a [Message<'a>],
         /// Randomness rnd; all zero for the deterministic variant.
         rnd: &'a [[u8; 32]],
@@ -67,7 +67,7 @@ pub enum Dsa<'a> {
         params: &'static Params,
         /// Public keys.
         keys: Keys<'a, VerifyKey>,
-        /// What was signed.
+        /// The signed messages.
         messages: &'a [Message<'a>],
         /// Signatures.
         sig: &'a [u8],
@@ -91,7 +91,7 @@ impl<'a> Dsa<'a> {
         self.params().algorithm
     }
 
-    /// What it does, for messages.
+    /// Returns the task, for messages.
     pub(super) fn task(&self) -> Task {
         match self {
             Dsa::Keygen { .. } | Dsa::Generate { .. } => Task::Keygen,
@@ -166,7 +166,7 @@ impl<'a> Dsa<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Dsa<'_> {
         match self {
             Dsa::Keygen { params, seeds, pk, sk } => Dsa::Keygen { params, seeds, pk, sk },

@@ -1,4 +1,4 @@
-//! What a batch of Ed25519 does.
+//! The operations of Ed25519.
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::ct;
@@ -19,7 +19,7 @@ pub enum Ed25519<'a> {
     Sign {
         /// Private keys.
         keys: &'a [&'a SigningKey],
-        /// What is signed.
+        /// The messages to sign.
         messages: &'a [&'a [u8]],
         /// Signatures `[n][64]`.
         sig: &'a mut [u8],
@@ -30,7 +30,7 @@ pub enum Ed25519<'a> {
         rules: Rules,
         /// Public keys.
         keys: Keys<'a, VerifyKey>,
-        /// What was signed.
+        /// The signed messages.
         messages: &'a [&'a [u8]],
         /// Signatures `[n][64]`.
         sig: &'a [u8],
@@ -58,7 +58,7 @@ impl<'a> Ed25519<'a> {
             Ed25519::Verify { rules, keys, messages, sig, z } => {
                 let (keys, messages) = (keys.split_at(lane, PUBLIC_LEN), messages.split_at(lane));
                 let sig = sig.split_at(lane * SIGNATURE_LEN);
-                // Each piece has an equation of its own.
+                // Each piece has a separate equation.
                 let z = z.map(|z| z.split_at(lane)).unzip();
                 let piece =
                     |keys, messages, sig, z| Ed25519::Verify { rules, keys, messages, sig, z };
@@ -67,7 +67,7 @@ impl<'a> Ed25519<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Ed25519<'_> {
         match self {
             Ed25519::Generate { seeds, keys } => Ed25519::Generate { seeds, keys },

@@ -8,7 +8,7 @@ use super::outputs::wipe;
 use super::split::halves;
 use super::{Keys, Task};
 
-/// What a batch of FN-DSA or Falcon does. `n` is the number of lanes.
+/// An operation of FN-DSA or Falcon. `n` is the number of lanes.
 pub enum FnDsa<'a> {
     /// Key pairs from seeds.
     Generate {
@@ -44,7 +44,7 @@ pub enum FnDsa<'a> {
         params: &'static Params,
         /// Private keys.
         keys: Keys<'a, SigningKey>,
-        /// What is signed.
+        /// The messages to sign.
         messages: &'a [Message<'a>],
         /// Randomness.
         random: &'a [[u8; RANDOM_LEN]],
@@ -57,7 +57,7 @@ pub enum FnDsa<'a> {
         params: &'static Params,
         /// Public keys.
         keys: Keys<'a, VerifyKey>,
-        /// What was signed.
+        /// The signed messages.
         messages: &'a [Message<'a>],
         /// Signatures.
         sig: &'a [u8],
@@ -82,7 +82,7 @@ impl<'a> FnDsa<'a> {
         self.params().algorithm
     }
 
-    /// What it does, for messages.
+    /// Returns the task, for messages.
     pub(super) fn task(&self) -> Task {
         match self {
             FnDsa::Generate { .. } => Task::Keygen,
@@ -150,7 +150,7 @@ impl<'a> FnDsa<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> FnDsa<'_> {
         match self {
             FnDsa::Generate { params, seeds, keys } => FnDsa::Generate { params, seeds, keys },

@@ -1,19 +1,20 @@
-//! What a batch of HSS does.
+//! The operations of HSS.
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::lms::{Piece, VerifyKey};
 
 use super::Task;
 
-/// An operation of HSS over `n` lanes. Nobody signs with one key in many lanes: each signature changes it.
+/// An operation of HSS over `n` lanes. Signing is not a batch, because each signature changes the
+/// key.
 pub enum Hss<'a> {
     /// Verification (RFC 8554, section 6.3).
     Verify {
         /// Public keys, of any sets and numbers of levels.
         keys: &'a [&'a VerifyKey],
-        /// What was signed.
+        /// The signed messages.
         messages: &'a [&'a [u8]],
-        /// Signatures, of any length: what is none fails its own lane.
+        /// Signatures, of any length: a malformed one fails its own lane.
         signatures: &'a [&'a [u8]],
     },
     /// Nodes of the tree of a key that is made, one a lane: what a processor does in pieces.
@@ -40,7 +41,7 @@ impl<'a> Hss<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Hss<'_> {
         match self {
             Hss::Verify { keys, messages, signatures } => {

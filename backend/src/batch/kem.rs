@@ -7,7 +7,7 @@ use super::outputs::wipe;
 use super::split::halves;
 use super::{Keys, Task};
 
-/// What a batch of ML-KEM does. `n` is the number of lanes.
+/// An operation of ML-KEM. `n` is the number of lanes.
 pub enum Kem<'a> {
     /// Key pairs from seeds, encoded: `ek[n][ek_len]`, `dk[n][dk_len]`.
     Keygen {
@@ -100,7 +100,7 @@ impl<'a> Kem<'a> {
         self.params().algorithm
     }
 
-    /// What it does, for messages.
+    /// Returns the task, for messages.
     pub(super) fn task(&self) -> Task {
         match self {
             Kem::Keygen { .. } | Kem::Publish { .. } | Kem::Generate { .. } => Task::Keygen,
@@ -189,7 +189,7 @@ impl<'a> Kem<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Kem<'_> {
         match self {
             Kem::Keygen { params, seeds, ek, dk } => Kem::Keygen { params, seeds, ek, dk },

@@ -6,13 +6,14 @@ use gabion_scheme::algorithms::Family;
 
 use super::Task;
 
-/// Lanes of a piece at least: enough for every flow to fill its registers and to refill what it
-/// rejects, and, at some microseconds a lane, ten times what starting a thread takes.
+/// The minimum lanes of a piece: enough for every flow to fill its registers and to refill rejected
+/// lanes, and, at some microseconds a lane, ten times the cost of starting a thread.
 const LANES_MIN: usize = 64;
-/// The same of hybrids, half of whose work is a curve's: tens of microseconds a lane.
+/// The minimum lanes of a piece of a hybrid, half of whose work is a curve's: tens of microseconds
+/// a lane.
 const HYBRID_LANES_MIN: usize = 16;
-/// The same of algorithms that take longer and gain nothing by other lanes: they fill registers by
-/// themselves or not at all.
+/// The minimum lanes of a piece of slow algorithms, which do not gain from more lanes: they fill
+/// registers with one lane or not at all.
 const SLOW_LANES_MIN: usize = 4;
 
 /// Lanes of a piece at least that a processor runs, where a large batch is cut for several threads.

@@ -8,7 +8,7 @@ use super::outputs::wipe;
 use super::split::halves;
 use super::{Keys, Task};
 
-/// What a batch of SLH-DSA does. `n` is the number of lanes.
+/// An operation of SLH-DSA. `n` is the number of lanes.
 pub enum Slh<'a> {
     /// Key pairs from seeds, expanded for use.
     Generate {
@@ -43,7 +43,7 @@ pub enum Slh<'a> {
         params: &'static Params,
         /// Private keys.
         keys: Keys<'a, SigningKey>,
-        /// What is signed.
+        /// The messages to sign.
         messages: &'a [Message<'a>],
         /// Randomness opt_rand, as many bytes a lane as a hash value has; none for the
         /// deterministic variant.
@@ -57,7 +57,7 @@ pub enum Slh<'a> {
         params: &'static Params,
         /// Public keys.
         keys: Keys<'a, VerifyKey>,
-        /// What was signed.
+        /// The signed messages.
         messages: &'a [Message<'a>],
         /// Signatures.
         sig: &'a [u8],
@@ -76,7 +76,7 @@ impl Slh<'_> {
         }
     }
 
-    /// What it does, for messages.
+    /// Returns the task, for messages.
     pub(super) fn task(&self) -> Task {
         match self {
             Slh::Generate { .. } => Task::Keygen,
@@ -148,7 +148,7 @@ impl<'a> Slh<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Slh<'_> {
         match self {
             Slh::Generate { params, seeds, keys } => Slh::Generate { params, seeds, keys },

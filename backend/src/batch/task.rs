@@ -1,4 +1,4 @@
-//! What a batch does, without its arrays: for messages, and to tell one error from another.
+//! The tasks of batches, without their arrays: for messages, and to distinguish errors.
 
 use std::fmt;
 

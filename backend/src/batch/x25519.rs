@@ -1,4 +1,4 @@
-//! What a batch of X25519 does.
+//! The operations of X25519.
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::ct;
@@ -44,7 +44,7 @@ impl<'a> X25519<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> X25519<'_> {
         match self {
             X25519::Public { private, public } => X25519::Public { private, public },

@@ -1,21 +1,22 @@
-//! What a batch of XMSS and XMSS^MT does.
+//! The operations of XMSS and XMSS^MT.
 
 use gabion_scheme::Algorithm;
 use gabion_scheme::xmss::{Piece, Scheme, VerifyKey};
 
 use super::Task;
 
-/// An operation of XMSS or XMSS^MT over `n` lanes. Nobody signs with one key in many lanes: each signature changes it.
+/// An operation of XMSS or XMSS^MT over `n` lanes. Signing is not a batch, because each signature
+/// changes the key.
 pub enum Xmss<'a> {
     /// Verification (RFC 8391, Algorithms 14 and 17).
     Verify {
-        /// Of which of the two the keys are.
+        /// The scheme of the keys.
         scheme: Scheme,
         /// Public keys, of any of its sets.
         keys: &'a [&'a VerifyKey],
-        /// What was signed.
+        /// The signed messages.
         messages: &'a [&'a [u8]],
-        /// Signatures, of any length: what is none fails its own lane.
+        /// Signatures, of any length: a malformed one fails its own lane.
         signatures: &'a [&'a [u8]],
     },
     /// Nodes of the tree of a key that is made, one a lane: what a processor does in pieces.
@@ -49,7 +50,7 @@ impl<'a> Xmss<'a> {
         }
     }
 
-    /// The same operation for a shorter time.
+    /// Reborrows the operation for a shorter lifetime.
     pub(super) fn reborrow(&mut self) -> Xmss<'_> {
         match self {
             Xmss::Verify { scheme, keys, messages, signatures } => {

@@ -42,7 +42,7 @@ pub(crate) const fn inverse_mod_2_32(q: u32) -> u32 {
     inverse
 }
 
-/// What two registers of `W` items hold: indices into the pair as it lies in memory.
+/// The contents of two registers of `W` items: indices into the pair as it lies in memory.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) type Pair<const W: usize> = [[usize; W]; 2];
 

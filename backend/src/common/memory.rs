@@ -34,7 +34,7 @@ unsafe impl Plain for i64 {}
 // SAFETY: arrays have no padding between items.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {}
 
-/// The same reference, of which the compiler does not know that it stays the same.
+/// Returns the reference unchanged, in a way that hides its value from the compiler.
 ///
 /// Around a loop over polynomials LLVM otherwise loads a kernel's tables ahead, widened to 32 bits
 /// for a 16-bit multiplication, and then narrows and spills them: half again as slow.

@@ -1,5 +1,5 @@
-//! What the instruction sets share: schedules of sponges and chains, and the tables of constants that
-//! the compiler works out.
+//! Common parts of the instruction sets: schedules of sponges and chains, and tables of constants
+//! that are computed at compile time.
 
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) mod chains;

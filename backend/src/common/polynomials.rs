@@ -1,5 +1,5 @@
-//! The methods of [`Kernels`](gabion_scheme::kernels::Kernels) over polynomials that every backend with
-//! kernels of its own has, each a function of the same name.
+//! The methods of [`Kernels`](gabion_scheme::kernels::Kernels) over polynomials that every backend
+//! with native kernels has, each a function of the same name.
 
 /// `polynomial_methods!(table)`, in the implementation of `Kernels` for a token that proves the processor's
 /// features, writes those methods over the functions of the module `table`, which are safe to call where

@@ -1,5 +1,5 @@
-//! What the kernels of SHA-2 share: the round constants (FIPS 180-4, section 4.2), worked out by the
-//! compiler, the order of rounds and words on lanes, and which messages go side by side.
+//! Common parts of the kernels of SHA-2: the round constants (FIPS 180-4, section 4.2), computed at
+//! compile time, the order of rounds and words on lanes, and which messages are hashed in parallel.
 
 #[cfg(target_arch = "x86_64")]
 use gabion_scheme::kernels::sha512::{BLOCK, Sha512};
@@ -40,9 +40,10 @@ macro_rules! nothing {
 #[cfg(target_arch = "x86_64")]
 pub(crate) use nothing;
 
-/// Four rounds on lanes, each followed by the word of the schedule that takes the place of the one it
-/// used, for sixteen rounds later: a round waits for the one before it, the schedule fills the gaps.
-/// `$kept` is what a round hands to the next beside the words a to h, which come out as e to h, a to d.
+/// Four rounds on lanes, each followed by the word of the schedule that replaces the one it used,
+/// for sixteen rounds later: a round waits for the one before it, the schedule fills the gaps.
+/// `$kept` is passed from a round to the next in addition to the words a to h, which come out as e
+/// to h, a to d.
 #[cfg(target_arch = "x86_64")]
 macro_rules! four_rounds {
     ($round:ident($($kept:ident),*), $next:ident($($more:ident),*), $w:ident, $k:ident, $i:expr;

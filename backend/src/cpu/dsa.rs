@@ -10,9 +10,9 @@ use crate::batch::{Dsa, Keys};
 
 /// Lanes whose keys are expanded together: eight matrices of ML-DSA-87 are 448 KiB.
 const CHUNK: usize = 8;
-/// The same where they sign: a rejected attempt leaves its lane to another signature of the chunk, so that the
-/// more there are, the fewer lanes idle at its end. 2.5 MiB of ML-DSA-87; more than these gained nothing
-/// (bench/where-cycles-go.md).
+/// The chunk size of signing: a rejected attempt leaves its lane to another signature of the chunk,
+/// so that larger chunks leave fewer lanes idle at the end. 2.5 MiB of ML-DSA-87; larger chunks
+/// gained nothing (bench/where-cycles-go.md).
 const SIGN_CHUNK: usize = 32;
 
 /// Runs a checked batch.

@@ -5,12 +5,12 @@
 //!         <-- give back: to the place of this stack; what lay there goes to the next empty one
 //! ```
 //!
-//! Not thread-local: what a thread-local with a destructor holds is gone when other destructors of the
-//! thread run, and at the exit of the program, and operations have to work in those too. Its first use
-//! allocates inside the dynamic loader, which ends the process where it can't, and takes the loader's
-//! lock. There is no lock here and nothing that waits: a forked child lacks what its parent's other
-//! threads had taken, and makes it anew. There are as many as there were batches at the same time, at
-//! most one a place.
+//! Not thread-local: the value of a thread-local with a destructor is gone when other destructors
+//! of the thread run, and at the exit of the program, and operations have to work in those too. Its
+//! first use allocates inside the dynamic loader, which takes a lock and ends the process if the
+//! allocation fails. Here there is no lock and no waiting: a forked child lacks the buffers that
+//! other threads of the parent had taken, and allocates new ones. There are as many buffers as
+//! there were concurrent batches, at most one per place.
 
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

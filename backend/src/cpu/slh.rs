@@ -1,5 +1,4 @@
-//! SLH-DSA batches. The flow bounds what it works on at once by itself; fresh keys are expanded in
-//! groups here.
+//! SLH-DSA batches. The flow bounds its working set; fresh keys are expanded in groups here.
 
 use gabion_scheme::ct;
 use gabion_scheme::error::Status;

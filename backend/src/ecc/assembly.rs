@@ -1,7 +1,7 @@
 //! Curves by graviola: formally verified assembly of s2n-bignum under safe Rust.
 //!
-//! Every function answers `None` where this library does not serve: another curve, or a processor
-//! without what it needs.
+//! Every function returns `None` if this library does not support the curve, or if the processor
+//! lacks the instructions.
 
 use graviola::hashing::{Sha256, Sha384};
 use graviola::key_agreement::{p256, p384, x25519};
@@ -112,7 +112,8 @@ pub(super) fn derive_with(private: &[u8], peer: &Peer, shared: &mut [u8]) -> boo
     }
 }
 
-/// Hedged with 16 bytes of the operating system's randomness; `None` also where there is none.
+/// Signs, hedged with 16 bytes of the operating system's randomness; also returns `None` if those
+/// are not available.
 pub(super) fn sign(curve: Curve, private: &[u8], message: &[u8]) -> Option<Vec<u8>> {
     if !serves(curve) {
         return None;

@@ -9,10 +9,10 @@
 //!                                                 +-- portable: RustCrypto and dalek, everywhere
 //! ```
 //!
-//! Only `p384_base` is our own arithmetic (ADR 0011). Keys are byte strings: a private scalar and a point as TLS
-//! has them, 32 bytes little-endian for X25519, big-endian and uncompressed (SEC 1, section 2.3.3)
-//! for the others. All give the same answers; a test holds them to it, and the self-test
-//! checks known answers through whichever serves.
+//! Only `p384_base` is our own arithmetic (ADR 0011). Keys are byte strings: a private scalar and a
+//! point as in TLS, 32 bytes little-endian for X25519, big-endian and uncompressed (SEC 1, section
+//! 2.3.3) for the others. All implementations give equal answers; a test compares them, and the
+//! self-test checks known answers with the selected one.
 
 #![forbid(unsafe_code)]
 
@@ -157,11 +157,11 @@ pub fn public_key(curve: Curve, private: &[u8]) -> Option<Vec<u8>> {
     portable::public_key(curve, private)
 }
 
-/// A public key that was checked, decoded once for its check and for what it is used for.
+/// A validated public key, decoded once for its validation and use.
 pub struct Peer {
     curve: Curve,
     bytes: Vec<u8>,
-    /// Decoded, where a library serves that keeps keys so.
+    /// The decoded key, if the library in use keeps decoded keys.
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     decoded: Option<assembly::Peer>,
 }
@@ -194,7 +194,7 @@ impl Peer {
         &self.bytes
     }
 
-    /// As [`derive`].
+    /// Derives a shared secret like [`derive`].
     fn derive(&self, private: &[u8], shared: &mut [u8]) -> bool {
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         if let Some(peer) = &self.decoded {
@@ -210,7 +210,7 @@ impl Peer {
 /// A peer's public key, as it came or checked before.
 #[derive(Clone, Copy)]
 pub enum PeerKey<'a> {
-    /// As it came.
+    /// The encoded key, not validated.
     Encoded(&'a [u8]),
     /// Checked before.
     Checked(&'a Peer),
@@ -225,7 +225,7 @@ impl PeerKey<'_> {
         }
     }
 
-    /// As [`derive()`].
+    /// Derives a shared secret like [`derive()`].
     pub fn derive(&self, curve: Curve, private: &[u8], shared: &mut [u8]) -> bool {
         match self {
             PeerKey::Encoded(bytes) => derive(curve, private, bytes, shared),
@@ -256,15 +256,16 @@ fn is_zero(shared: &[u8; 32]) -> bool {
     ct::declassified(ct::eq_mask(shared, &[0; 32])) == u64::MAX
 }
 
-/// What goes into the nonce of an ECDSA signature beside key and digest (RFC 6979, section 3.6).
+/// The additional input to the nonce of an ECDSA signature, after key and digest (RFC 6979, section
+/// 3.6).
 #[derive(Clone, Copy)]
 pub enum Hedge<'a> {
-    /// Nothing: the same signature every time.
+    /// Nothing: signatures are deterministic.
     None,
-    /// Fresh randomness. On P-256 the assembly library takes the operating system's in place of it, of
-    /// its own; the nonce is secret without any.
+    /// Fresh randomness. On P-256 the assembly library uses the operating system's randomness in
+    /// place of it; the nonce is secret without any.
     Fresh(&'a [u8; 32]),
-    /// These bytes as they are: for tests.
+    /// These exact bytes: for tests.
     Fixed(&'a [u8; 32]),
 }
 

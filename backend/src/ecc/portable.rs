@@ -132,8 +132,7 @@ pub(super) fn verify(
     signature: &[u8],
 ) -> Result<bool, gabion_scheme::Error> {
     let here = || verify_here(curve, public, digest, signature);
-    // What p521 has of points in tables is more than an asynchronous job of OpenSSL has of stack, beside
-    // what called for it.
+    // The tables of points in p521 need more stack than an asynchronous job of OpenSSL has left.
     if curve == Curve::P521 { with_room(here) } else { Ok(here()) }
 }
 

@@ -11,7 +11,8 @@ type Derive = fn(Curve, &[u8], &[u8], &mut [u8]) -> Option<bool>;
 const DERIVES: [Derive; 2] =
     [assembly::derive, |curve, key, peer, out| Some(portable::derive(curve, key, peer, out))];
 
-/// What each library derives; none where it refuses. The caller of the libraries checks forms.
+/// Returns the shared secret that each library derives; `None` if it refuses. The caller of the
+/// libraries checks formats.
 fn derived(curve: Curve, private: &[u8], public: &[u8]) -> Vec<Option<Vec<u8>>> {
     let one = |derive: &Derive| {
         let mut shared = vec![0; curve.scalar_len()];

@@ -78,7 +78,7 @@ macro_rules! asm {
 }
 pub(crate) use asm;
 
-/// What a general register can be given.
+/// The values that a general register can hold.
 pub(crate) trait General {
     fn bits(self) -> usize;
 }
@@ -120,7 +120,7 @@ pub(crate) struct Machine {
     is_output: [bool; OPERANDS_MAX],
     given: usize,
     taken: usize,
-    /// What the last comparison found.
+    /// The result of the last comparison.
     is_equal: bool,
 }
 
@@ -227,7 +227,7 @@ enum Operand {
     Mask,
 }
 
-/// What an instruction does.
+/// The effect of an instruction.
 #[derive(Debug)]
 enum Operation {
     /// Moves registers whole, or as many bytes.
@@ -235,7 +235,7 @@ enum Operation {
     Broadcast,
     /// Of two registers, the second of which may be memory.
     Two(fn(__m512i, __m512i) -> __m512i),
-    /// The same, the first being the target.
+    /// An operation on three registers, the first of which is the target.
     Accumulate(fn(__m512i, __m512i, __m512i) -> __m512i),
     Ternary,
     /// Of one register and a number.
@@ -310,7 +310,7 @@ impl Program {
     }
 }
 
-/// What an instruction of this name does.
+/// Returns the operation of an instruction with this name.
 fn operation(name: &str) -> Operation {
     match name {
         "vmovdqa" | "vmovdqu" | "vmovdqa64" | "vmovdqu64" => Operation::Move(None),

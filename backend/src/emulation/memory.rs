@@ -90,6 +90,6 @@ pub(crate) unsafe fn _mm_storel_epi64(target: *mut __m128i, a: __m128i) {
     unsafe { target.cast::<u64>().write_unaligned(a.0[0]) };
 }
 
-/// Clears the registers, of which there are none.
+/// Does nothing, since there are no registers to clear.
 #[inline]
 pub(crate) fn _mm256_zeroall() {}

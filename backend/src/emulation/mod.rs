@@ -80,7 +80,7 @@ unsafe impl Bits for __m128i {}
 // SAFETY: as above.
 unsafe impl<T: Word, const N: usize> Bits for [T; N] {}
 
-/// The same bits as another type.
+/// Reinterprets the bits as another type.
 #[inline(always)]
 fn cast<A: Bits, B: Bits>(a: A) -> B {
     const { assert!(size_of::<A>() == size_of::<B>()) };

@@ -55,7 +55,7 @@ pub(crate) fn _mm512_shuffle_epi32<const ORDER: i32>(a: __m512i) -> __m512i {
     shuffle_doubles(ORDER, a)
 }
 
-/// The same, with an order that is known at run time.
+/// Shuffles with an order that is known at run time.
 #[inline(never)]
 pub(super) fn shuffle_doubles(order: i32, a: __m512i) -> __m512i {
     quarters::<u32, 4>(a, a, |a, _| core::array::from_fn(|i| a[of_four(order, i)]))
@@ -101,7 +101,7 @@ pub(crate) fn _mm512_unpackhi_epi64(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u64, 2>(a, b, |a, b| [a[1], b[1]])
 }
 
-/// The same of 32-bit words, in turn.
+/// Interleaves the low 32-bit words of each quarter.
 #[inline(never)]
 pub(crate) fn _mm512_unpacklo_epi32(a: __m512i, b: __m512i) -> __m512i {
     quarters::<u32, 4>(a, b, |a, b| [a[0], b[0], a[1], b[1]])
@@ -141,7 +141,7 @@ pub(crate) fn _mm_alignr_epi8<const COUNT: i32>(a: __m128i, b: __m128i) -> __m12
     align(COUNT as usize, a, b)
 }
 
-/// The same, with a count that is known at run time.
+/// Aligns with a count that is known at run time.
 #[inline(never)]
 pub(super) fn align(count: usize, a: __m128i, b: __m128i) -> __m128i {
     let (a, b): ([u8; 16], [u8; 16]) = (cast(a), cast(b));

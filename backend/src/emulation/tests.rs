@@ -1,4 +1,4 @@
-//! Every function and every instruction beside the one of the processor, on edges and at random.
+//! Compares every function and every instruction with the processor's, on edge cases and at random.
 
 use core::arch::x86_64 as real;
 
@@ -376,7 +376,7 @@ fn masked_memory_is_the_processors() {
     }
 }
 
-/// What is in memory is what is in a register, at any address.
+/// Loads and stores agree with the processor's at any address.
 #[test]
 fn memory_is_the_processors() {
     if !is_supported() {

@@ -5,8 +5,9 @@
 //! neighbours. Layers 16 to 4 pair whole registers; for layers 2 and 1 neighbours exchange parts (see
 //! `shuffle`), and exchange them back at the end.
 //!
-//! A product with a constant root is Barrett's, three multiplications (see `constants`): 8 layers x 32
-//! butterflies x (3 multiplications + 2 additions) = 1280 operations, and 256 exchanges beside them.
+//! A product with a constant root is Barrett's, three multiplications (see `constants`): 8 layers x
+//! 32 butterflies x (3 multiplications + 2 additions) = 1280 operations, in parallel to 256
+//! exchanges.
 
 use core::arch::aarch64::*;
 

@@ -137,7 +137,7 @@ fn pack_words_of<const BITS: usize>(
     }
 }
 
-/// The same in wider fields.
+/// Packs wider fields.
 #[inline]
 #[target_feature(enable = "neon")]
 fn pack_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(int32x4_t) -> int32x4_t) {

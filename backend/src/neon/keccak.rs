@@ -4,10 +4,11 @@
 //!   state[w] = word w of lane 0 | word w of lane 1
 //! ```
 //!
-//! The extension has the operations of a round: two exclusive ors in one (`EOR3`), one with a rotation
-//! by 1 (`RAX1`) or with any rotation behind it (`XAR`), and chi (`BCAX`). A round of both states takes
-//! 10 + 5 + 25 + 25 + 1 = 66 of them, and 30 registers at its fullest, of 32. (As rustc 1.95 compiles the
-//! loop there are 17 moves beside them, and two registers go by way of the stack.)
+//! The extension has the operations of a round: two exclusive ors in one (`EOR3`), one with a
+//! rotation by 1 (`RAX1`) or with any rotation behind it (`XAR`), and chi (`BCAX`). A round of both
+//! states takes 10 + 5 + 25 + 25 + 1 = 66 of them, and 30 registers at its fullest, of 32. (As
+//! rustc 1.95 compiles the loop, there are 17 additional moves, and two registers are spilled to
+//! the stack.)
 //!
 //! Without the extension there is no kernel here: a rotation is then two instructions, which makes
 //! about 160 for both states, on two vector units as a rule, where the general registers take a little

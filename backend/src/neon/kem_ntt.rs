@@ -5,8 +5,9 @@
 //! Layers 16 and 8 pair whole registers; for layers 4 and 2 neighbours exchange parts (see `shuffle`),
 //! and exchange them back at the end.
 //!
-//! A product with a constant root is Barrett's, three multiplications (see `constants`): 7 layers x 16
-//! butterflies x (3 multiplications + 2 additions) = 560 operations, and 128 exchanges beside them.
+//! A product with a constant root is Barrett's, three multiplications (see `constants`): 7 layers x
+//! 16 butterflies x (3 multiplications + 2 additions) = 560 operations, in parallel to 128
+//! exchanges.
 
 use core::arch::aarch64::*;
 

@@ -1,5 +1,5 @@
-//! What the transforms of ML-KEM and ML-DSA share: products with constants, butterflies, and layers
-//! over eight registers. Both work alike on coefficients of different width, for which the
+//! Common parts of the transforms of ML-KEM and ML-DSA: products with constants, butterflies, and
+//! layers over eight registers. Both work alike on coefficients of different width, for which the
 //! instructions have different names, so a macro defines this once for each.
 
 /// Defines products with constants, butterflies and layers for vectors of one type: the type, that of
@@ -16,7 +16,7 @@ macro_rules! layers {
             quotient: $vector,
         }
 
-        /// The same constant for all coefficients.
+        /// Returns a constant with equal values for all coefficients.
         #[inline]
         #[target_feature(enable = "neon")]
         fn broadcast(Factor(z, quotient): Factor<$number>) -> Constant {

@@ -17,16 +17,16 @@
 //!      `-- registers            loads, stores, clearing
 //! ```
 //!
-//! Where an extension is missing, the portable code runs in its place; for sponges see `keccak`, which
-//! says why.
+//! If an extension is missing, the portable code runs in its place; for sponges, `keccak` gives the
+//! reason.
 //!
 //! These kernels were never timed: they are tested under emulation, and what this module says about
 //! speed is counted or published by others.
 //!
 //! No branch, index, loop bound or division depends on a secret; tables are permutations within
 //! registers. The `_vartime` functions depend on which candidates were rejected, and on nothing
-//! else. Every kernel that meets a secret clears all vector registers before it returns
-//! and zeros what it kept on its stack; what the compiler spills there by itself is not covered.
+//! else. Every kernel that handles a secret clears all vector registers before it returns and zeros
+//! its stack buffers; registers that the compiler spills to the stack are not covered.
 
 use std::arch::is_aarch64_feature_detected;
 

@@ -103,7 +103,7 @@ fn load(bytes: &[u8], at: usize) -> uint8x16_t {
     }
 }
 
-/// The same at the end of `bytes`. Not by way of memory, where a copy would be left.
+/// Loads at the end of `bytes`, without a copy in memory, which would remain there.
 #[cold]
 #[inline(never)]
 #[target_feature(enable = "neon")]
@@ -178,8 +178,8 @@ fn join<const BITS: usize, const COUNT: usize>(words: uint32x4_t) -> uint64x2_t 
     vorrq_u64(lower, upper)
 }
 
-/// Stores two numbers of `COUNT` fields. What is written beyond them lies within `out`: whoever fills a
-/// buffer in rising order writes it again.
+/// Stores two numbers of `COUNT` fields. Bytes beyond them may be overwritten within `out`; callers
+/// that fill a buffer in ascending order write them again.
 #[inline]
 #[target_feature(enable = "neon")]
 fn store<const BITS: usize, const COUNT: usize>(

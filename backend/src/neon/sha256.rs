@@ -144,7 +144,7 @@ pub(super) struct Layout {
     shuffles: [Table<u8, 16>; 3],
     /// Words 8 to 15 without the value: the bit that ends the message, and its length.
     padding: [[u32; 4]; 2],
-    /// What the number of a step grows by, in `Lane::hash`.
+    /// The increment of the step number in `Lane::hash`.
     one: u64,
 }
 
@@ -217,7 +217,7 @@ struct Lane {
     address: uint32x4_t,
     /// Words 5 and 4 of the block without the value, as one number ([`StreamChain::hash`]).
     hash: uint64x2_t,
-    /// What the next step hashes.
+    /// The input of the next step.
     value: State,
 }
 
@@ -268,7 +268,7 @@ impl Lane {
     }
 }
 
-/// As many steps in each of N lanes.
+/// Advances each of N lanes by the same number of steps.
 #[inline(never)]
 #[target_feature(enable = "neon,sha2")]
 fn advance<const N: usize>(lanes: &mut [Lane; N], layout: &Layout, steps: u32) {

@@ -22,7 +22,7 @@ impl Steps<2> for Sha3 {
     }
 }
 
-/// As many steps in both lanes.
+/// Advances both lanes by the same number of steps.
 #[inline(never)]
 #[target_feature(enable = "neon,sha3")]
 fn advance<const V: usize>(block: &mut Block<2>, steps: u32) {

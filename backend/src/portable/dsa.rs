@@ -92,7 +92,7 @@ pub(crate) fn rej_uniform_vartime(bytes: &[u8], out: &mut DsaPoly) -> usize {
     rej_uniform_into_vartime(bytes, &mut out.0)
 }
 
-/// The same into any number of coefficients: what a vector kernel leaves at the end.
+/// Samples into any number of coefficients: the rest that a vector kernel leaves at the end.
 pub(crate) fn rej_uniform_into_vartime(bytes: &[u8], out: &mut [i32]) -> usize {
     let mut filled = 0;
     for b in bytes.chunks_exact(3) {

@@ -82,7 +82,7 @@ pub(crate) fn rej_uniform_vartime(bytes: &[u8], out: &mut KemPoly) -> usize {
     rej_uniform_into_vartime(bytes, &mut out.0)
 }
 
-/// The same into any number of coefficients: what a vector kernel leaves at the end.
+/// Samples into any number of coefficients: the rest that a vector kernel leaves at the end.
 pub(crate) fn rej_uniform_into_vartime(bytes: &[u8], out: &mut [i16]) -> usize {
     let mut filled = 0;
     for b in bytes.chunks_exact(3) {
@@ -349,8 +349,8 @@ fn compress_narrow<const D: usize>(x: i16) -> i16 {
 /// Compress_d for d of 10 or 11: floor((2^d x + (q-1)/2) / q) mod 2^d. There are no ties, q being
 /// odd.
 ///
-/// A quotient from 16-bit products is right or 1 short; what it leaves, which fits 16 bits though
-/// its terms do not, tells which.
+/// A quotient from 16-bit products is exact or 1 too small; the remainder, which fits 16 bits
+/// although its terms do not, shows which.
 #[inline(always)]
 fn compress_wide<const D: usize>(x: i16) -> i16 {
     const { assert!(D == 10 || D == 11) };

@@ -135,7 +135,7 @@ fn for_each_block<const B: usize>(
     }
     block[at] = 0x80;
     block[at + 1..].fill(0);
-    // The length takes an eighth of a block; what it leaves unused are high bits, zero.
+    // The length takes an eighth of a block; its unused high bits are zero.
     if at + 1 > B - B / 8 {
         compress(&block);
         block.fill(0);

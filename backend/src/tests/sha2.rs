@@ -9,7 +9,7 @@ use crate::portable::Portable;
 
 on_every_instruction_set!(every_length_of_input, every_length_of_message);
 
-/// As many as two rounds of eight lanes and one.
+/// Numbers of messages, up to two rounds of eight lanes and one.
 const COUNTS: [usize; 9] = [1, 2, 3, 4, 5, 7, 8, 9, 17];
 
 /// The standard's inputs are whole hash values, which do not meet every case of the padding.

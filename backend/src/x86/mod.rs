@@ -1,4 +1,5 @@
-//! What kernels of AVX2 and of AVX-512 share: the SHA extensions, and what is to be known of a processor.
+//! Common parts of the kernels of AVX2 and AVX-512: the SHA extensions, and properties of a
+//! processor.
 
 pub(crate) mod processor;
 #[cfg(not(emulated_lanes))]

@@ -1,5 +1,5 @@
-//! What is to be known of a processor beside its instructions: which of two ways to the same hash is the
-//! quicker one on it.
+//! Properties of a processor other than its instructions: which of two implementations of a hash is
+//! faster on it.
 
 use core::arch::x86_64::__cpuid;
 
@@ -16,9 +16,9 @@ pub(crate) fn vendor() -> Vendor {
     vendor
 }
 
-/// Whether sixteen lanes of SHA-256 (AVX-512) are quicker than the SHA extensions, where a processor has
-/// both and there is enough to fill the lanes. On Intel's they are, where all the extensions' instructions
-/// wait for one port. On AMD's they are not, and elsewhere nobody has measured it.
+/// Returns whether sixteen lanes of SHA-256 (AVX-512) are faster than the SHA extensions, if a
+/// processor has both and there is enough work to fill the lanes. On Intel's they are, because all
+/// the extensions' instructions wait for one port. On AMD's they are not; others are not measured.
 /// `backend/src/avx512/sha2/sha256_lanes.rs` has the figures.
 pub(crate) fn lanes_beat_the_sha_extensions(vendor: &Vendor) -> bool {
     vendor == b"GenuineIntel"

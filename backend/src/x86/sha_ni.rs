@@ -121,7 +121,7 @@ pub(crate) trait FourStreams: Copy {
 pub(crate) struct Plain(());
 
 impl Plain {
-    /// The token, if the processor has the SHA extensions beside AVX2.
+    /// Returns the token, if the processor has the SHA extensions and AVX2.
     pub(crate) fn detect() -> Option<Self> {
         let supported = is_x86_feature_detected!("sha")
             && is_x86_feature_detected!("avx2")
@@ -224,7 +224,7 @@ pub(crate) struct Layout {
     shuffles: [[u8; 16]; 4],
     /// Words 8 to 15 without the value: the bit that ends the message, and its length.
     padding: [[u32; 4]; 2],
-    /// What the number of a step grows by, where an address has it.
+    /// The increment of the step number at its position in an address.
     one: [u64; 2],
 }
 
@@ -332,7 +332,7 @@ pub(crate) struct Lane {
     pub(crate) start: State,
     /// Where the next step is.
     pub(crate) address: Address,
-    /// What it hashes.
+    /// The value that it hashes.
     pub(crate) value: Value,
 }
 
@@ -514,7 +514,7 @@ fn step<const N: usize>(lanes: &mut [Lane; N], shuffles: &Shuffles) {
     }
 }
 
-/// As many steps in each lane.
+/// Advances each lane by the same number of steps.
 ///
 /// Groups take turns, because a step of one group can begin while another's is ending.
 #[inline(never)]
@@ -567,8 +567,9 @@ fn run_together<F: FourStreams, C: StreamChain>(
 
 /// Runs every chain of SHA-256 to its end.
 ///
-/// All lanes take steps together until one of them has no more, and then it takes the next chain. Chains
-/// of one shape, as leaves of FORS are, need nobody to look for one that has no more.
+/// All lanes step together until one of them has finished its chain, and then it takes the next
+/// one. Chains of one shape, such as the leaves of FORS, end together, so that no search for
+/// finished lanes is needed.
 #[inline(never)] // Into AVX code; see above.
 #[target_feature(enable = "sha,ssse3,bmi2")]
 pub(crate) fn chain_many<F: FourStreams, C: StreamChain>(four: F, jobs: &mut [C]) {
@@ -697,7 +698,7 @@ impl<F: FourStreams> Isa<STREAMS> for Rows<F> {
 #[inline]
 #[target_feature(enable = "sha,ssse3,bmi2")]
 fn transpose(rows: [&Row<STREAMS>; 4]) -> [__m128i; STREAMS] {
-    // A loop: `map` is compiled without the extensions, and what it calls is not taken in.
+    // A loop: `map` is compiled without the extensions, and its closure is not inlined.
     let mut words = [_mm_setzero_si128(); 4];
     for (words, row) in words.iter_mut().zip(rows) {
         // SAFETY: a row is as long as a register, and needs no alignment here.

@@ -56,7 +56,7 @@ impl Case {
         Case { prefix, seed: None, start, steps, value: rng.bytes(n) }
     }
 
-    /// The same with a seed.
+    /// Adds a seed to the case.
     fn with_seed(self, rng: &mut Rng) -> Self {
         Case { seed: Some(rng.bytes(self.value.len())), ..self }
     }
@@ -130,8 +130,8 @@ fn check_chain_counts(k: &dyn Kernels, family: LmsFamily, n: usize) {
     }
 }
 
-/// Secrets by themselves and before chains: as key generation has them, as signatures do, and beside chains
-/// that have none.
+/// Checks secrets alone and before chains: as in key generation, as in signing, and mixed with
+/// chains without secrets.
 fn check_secrets(k: &dyn Kernels, family: LmsFamily, n: usize) {
     let mut rng = Rng::new(4);
     for count in (0..=20).chain([33, 67, 300]) {

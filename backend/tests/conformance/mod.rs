@@ -1,5 +1,5 @@
-//! What every implementation of [`Kernels`] has to satisfy: the standards' definitions, worked out
-//! slowly with integers, and the bounds and shapes of the trait's contract.
+//! The conformance tests of [`Kernels`]: the standards' definitions, computed slowly with integers,
+//! and the bounds and shapes of the trait's contract.
 //!
 //! ```text
 //!   tests/portable_kernels.rs --+
@@ -7,8 +7,8 @@
 //!                                                        `--> reference (definitions)
 //! ```
 //!
-//! Residues are brought into 0..q before they are compared; bounds are asserted beside that.
-//! Numbers of polynomials and sponges go round the lane counts of vector units (1..=17, 33).
+//! Residues are brought into 0..q before they are compared; bounds are asserted separately. Numbers
+//! of polynomials and sponges go round the lane counts of vector units (1..=17, 33).
 
 use gabion_scheme::kernels::Kernels;
 

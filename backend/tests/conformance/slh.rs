@@ -13,7 +13,7 @@ use super::reference::Rng;
 
 pub const FAMILIES: [SlhFamily; 2] = [SlhFamily::Shake, SlhFamily::Sha2];
 pub const SIZES: [usize; 3] = [16, 24, 32];
-/// What stands about each value, and may not be written.
+/// Guard bytes around each value, which must not be written.
 pub const GUARD: usize = 8;
 
 /// Runs every check of this file and of that on subtrees.

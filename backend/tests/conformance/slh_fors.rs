@@ -148,7 +148,7 @@ struct Fields<'a> {
     root: usize,
 }
 
-/// What does not fit panics before anything is written.
+/// Checks that mismatched inputs panic before anything is written.
 fn check_misuse(k: &dyn Kernels, family: SlhFamily, n: usize) {
     let mut rng = Rng::new(10);
     let (good, other) = (Case::new(&mut rng, family, n, 3), Case::new(&mut rng, family, n, 3));

@@ -39,7 +39,7 @@ fn out_len(xof: Xof, wanted: usize) -> usize {
     }
 }
 
-/// One sponge to run: what it is, its message in parts, and how much it gives.
+/// One sponge to run: its function, its message in parts, and its output length.
 struct Case {
     xof: Xof,
     parts: [Vec<u8>; SPONGE_PARTS],

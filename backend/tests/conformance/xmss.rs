@@ -257,7 +257,7 @@ fn check_misuse(k: &dyn Kernels, family: XmssFamily, n: usize) {
     }
 }
 
-/// The same of secrets: another hash function, a short output, a seed of another length.
+/// Checks misuse of secrets: another hash function, a short output, a seed of another length.
 fn check_misuse_of_secrets(k: &dyn Kernels, family: XmssFamily, n: usize) {
     let other =
         if family == XmssFamily::Shake128 { XmssFamily::Sha256 } else { XmssFamily::Shake128 };

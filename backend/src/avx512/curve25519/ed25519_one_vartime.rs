@@ -119,7 +119,7 @@ fn add_base(
 pub(super) fn verify_fresh(equation: EdEquation, job: &EdVerify<'_>) -> Option<bool> {
     let by = multiplier(job.k)?;
     let Some(([a, r], is_only)) = decode_negated([job.key.encoded(), job.r]) else {
-        // R is no point, so that no point has this encoding; or A is none.
+        // R is not a point, so that no point has this encoding; or A is not a point.
         return Some(false);
     };
     if equation == EdEquation::Cofactorless && !is_only {
@@ -183,7 +183,8 @@ pub(super) fn verify_known(equation: EdEquation, job: &EdVerify<'_>, key: &[Poin
     }
 }
 
-/// Whether a difference is none, or none but for a point of small order.
+/// Returns whether a difference is the identity, or a point of small order if the equation is
+/// cofactored.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn is_neutral(equation: EdEquation, mut difference: Point) -> bool {
     if equation == EdEquation::Cofactored {

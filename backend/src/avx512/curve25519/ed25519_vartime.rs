@@ -1,7 +1,7 @@
 //! Verification of Ed25519, eight lanes at a time, in variable time: everything here is public.
 //!
 //! ```text
-//!   fresh keys   a lane is a signature: [k](-A) in 51 digits of 5 bits over a table of its own,
+//!   fresh keys   a lane is a signature: [k](-A) in 51 digits of 5 bits over its own table,
 //!                [s]B in 26 digits of 10 bits; 252 doublings for both
 //!   known keys   the same with rows of the key and of B in four pieces: 60 doublings
 //!   one alone    not here: see ed25519_one_vartime
@@ -208,8 +208,8 @@ pub(crate) fn verify(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut
     verify_lanes(equation, jobs, verdicts);
 }
 
-/// The same of more than one. By itself, since its table would double the stack of a single one, which
-/// may run in an asynchronous job of OpenSSL's, of 32 KiB.
+/// Verifies several signatures. A separate function, since its table would double the stack of a
+/// single verification, which may run in an asynchronous job of OpenSSL's, of 32 KiB.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 #[inline(never)]
 fn verify_lanes(equation: EdEquation, jobs: &[EdVerify<'_>], verdicts: &mut [bool]) {
@@ -348,8 +348,8 @@ fn terms<'a>(jobs: &[EdVerify<'a>], z: &[[u8; 16]]) -> (Vec<(&'a [u8; 32], Scala
     const SLOTS: usize = 4 * SUM_CHUNK;
     let mut base = Scalar::ZERO;
     let mut terms = Vec::with_capacity(2 * jobs.len());
-    // Where the terms of keys are, 0 for none, by bits of the key; who sends keys that share them
-    // makes us compare all with all, which is little beside the sum.
+    // Positions of the keys' terms, 0 for an empty slot, by bits of the key. Keys chosen to share
+    // these bits make us compare all with all, which is cheap relative to the sum.
     let mut places = [0u16; SLOTS];
     for (job, z) in jobs.iter().zip(z) {
         let z = short_scalar(z);

@@ -72,8 +72,8 @@ pub(super) struct Affine {
     pub(super) t2d: Fe,
 }
 
-/// What both addition and doubling end with: X = E F, Y = G H, Z = F G, T = E H. A macro, because the
-/// compiler would not take a function in, and 20 registers would go through memory.
+/// The last step of both addition and doubling: X = E F, Y = G H, Z = F G, T = E H. A macro,
+/// because the compiler would not inline a function, and 20 registers would go through memory.
 macro_rules! complete {
     ($with_t:ident, $out:ident, $e:expr, $f:expr, $g:expr, $h:expr) => {{
         let (e, f, g, h) = (carry($e), carry($f), carry($g), carry($h));

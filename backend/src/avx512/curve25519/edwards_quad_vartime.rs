@@ -38,7 +38,7 @@ pub(super) struct Point(Raw);
 #[repr(C, align(32))]
 pub(super) struct Addend(Fe);
 
-/// What both addition and doubling end with: from E, G, F, H the products E F, G H, F G and E H.
+/// The last step of both addition and doubling: from E, G, F, H the products E F, G H, F G and E H.
 #[inline]
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn complete(eg_fh: &Raw) -> Raw {

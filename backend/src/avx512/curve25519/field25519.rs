@@ -47,7 +47,7 @@ pub(super) fn all(x: u64) -> __m512i {
 }
 
 impl Fe {
-    /// The same element in every lane, from its limbs.
+    /// Returns an element that is equal in every lane, from its limbs.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
     pub(super) fn splat(limbs: [u64; 5]) -> Fe {

@@ -23,7 +23,7 @@ const HALF_BITS: u32 = 128;
 /// Quotients are taken from leading bits until these are shorter than this.
 const LEADING_BITS_MIN: u32 = 32;
 
-/// What an equation is multiplied by.
+/// The factor that an equation is multiplied by.
 pub(super) struct Multiplier {
     /// c0.
     pub(super) c0: [u8; 32],

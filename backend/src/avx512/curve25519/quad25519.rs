@@ -54,7 +54,7 @@ pub(super) fn store4(register: __m256i) -> [u64; 4] {
 }
 
 impl Fe {
-    /// The same element in every lane, from its limbs.
+    /// Returns an element that is equal in every lane, from its limbs.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
     pub(super) fn splat(limbs: [u64; 5]) -> Fe {
@@ -104,7 +104,7 @@ impl Fe {
         Fe(core::array::from_fn(|k| _mm256_mask_blend_epi64(mask, self.0[k], other.0[k])))
     }
 
-    /// The same as what no carry has run over.
+    /// Converts the element to the type for limbs before the carry.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
     pub(super) fn raw(&self) -> Raw {

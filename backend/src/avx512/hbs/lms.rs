@@ -33,7 +33,7 @@ struct Lanes {
 impl<'a> Steps<LmsChain<'a>, LANES> for Lanes {
     #[inline(always)]
     fn steps<const V: usize>(self, chains: &mut Chains<LANES>, steps: u32) {
-        // SAFETY: whoever makes this has AVX-512.
+        // SAFETY: `Lanes` is only constructed where AVX-512 is available.
         unsafe { advance::<V, LMS>(rows_mut(chains), steps) }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Steps<LmsChain<'a>, LANES> for Lanes {
 
     #[inline(always)]
     fn clear(self) {
-        // SAFETY: whoever makes this has AVX-512.
+        // SAFETY: `Lanes` is only constructed where AVX-512 is available.
         unsafe { registers::clear() }
     }
 }

@@ -36,7 +36,7 @@ impl Compress<LANES> for Lanes {
         block: [&Row<LANES>; 16],
         into: &mut [Row<LANES>; 8],
     ) {
-        // SAFETY: whoever makes this has AVX-512.
+        // SAFETY: the type is only constructed where AVX-512 is available.
         unsafe { compress(from, &block, into) }
     }
 }
@@ -82,7 +82,7 @@ impl Isa<LANES> for Lanes {
 
     #[inline(always)]
     fn clear(self) {
-        // SAFETY: whoever makes this has AVX-512.
+        // SAFETY: the type is only constructed where AVX-512 is available.
         unsafe { registers::clear() }
     }
 }
@@ -91,7 +91,7 @@ impl Isa<LANES> for Lanes {
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn compress(from: &[Row<LANES>; 8], block: &[&Row<LANES>; 16], into: &mut [Row<LANES>; 8]) {
-    // Loops: `map` is compiled without AVX-512, and what it calls is not taken in.
+    // Loops: `map` is compiled without AVX-512, and its closure is not inlined.
     let mut words = [_mm512_setzero_si512(); 16];
     for (word, row) in words.iter_mut().zip(block) {
         // SAFETY: a row is as long as a register, and needs no alignment here.

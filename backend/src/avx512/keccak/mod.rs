@@ -278,7 +278,7 @@ short_hash! {
 }
 
 short_hash! {
-    /// The same in lanes 0 to 3. Of the other lanes of the output nothing is written.
+    /// Hashes in lanes 0 to 3. The other lanes of the output are not written.
     short_hash_low_4, "ymm"
 }
 
@@ -329,7 +329,7 @@ short_permutation! {
 }
 
 short_permutation! {
-    /// The same in lanes 0 to 3. Of the other lanes nothing is written.
+    /// Permutes lanes 0 to 3. The other lanes are not written.
     permute_short_low_4, "ymm"
 }
 

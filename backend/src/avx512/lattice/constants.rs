@@ -10,7 +10,7 @@ pub(super) type Pair = constants::Pair<16>;
 /// A pair of registers as it lies in memory.
 pub(super) const IN_ORDER: Pair = constants::in_order();
 
-/// What the functions of [`super::shuffle`] of the same names do, on indices.
+/// Models of the functions in [`super::shuffle`] with the same names, on indices.
 pub(super) mod model {
     use super::{Pair, Table};
     use crate::common::constants::exchange;

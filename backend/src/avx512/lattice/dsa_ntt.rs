@@ -76,7 +76,7 @@ struct Constant {
     odd: __m512i,
 }
 
-/// The same constant for all coefficients.
+/// Returns a constant with equal values for all coefficients.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn broadcast(Factor(z, quotient): Factor) -> Constant {

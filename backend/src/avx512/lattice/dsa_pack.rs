@@ -114,7 +114,7 @@ fn pack_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(__m512
     }
 }
 
-/// The same for fields of 15 bits and less, two registers at a time; `TWICE` is 2 BITS.
+/// Packs fields of 15 bits and less, two registers at a time; `TWICE` is 2 BITS.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn pack_2_of<const BITS: usize, const TWICE: usize>(
@@ -129,7 +129,7 @@ fn pack_2_of<const BITS: usize, const TWICE: usize>(
     }
 }
 
-/// The same for fields of 6 bits and less, four registers at a time; `FOURFOLD` is 4 BITS.
+/// Packs fields of 6 bits and less, four registers at a time; `FOURFOLD` is 4 BITS.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn pack_4_of<const BITS: usize, const FOURFOLD: usize>(

@@ -40,9 +40,9 @@ pub(crate) fn later(input: &[u8], i: usize) -> __m512i {
     registers::load(input, (PIECE * i - ADDRESS).min(input.len()))
 }
 
-/// What the padding puts into piece `i` of `pieces`, behind B bytes, the block of PK.seed or nothing, and an input
-/// of `length` bytes: the bit that ends the message, and in the last word the length. What else the
-/// standard reserves for it is zero.
+/// Returns the padding in piece `i` of `pieces`, behind B bytes, the block of PK.seed or nothing,
+/// and an input of `length` bytes: the bit that ends the message, and in the last word the length.
+/// The remaining bytes that the standard reserves for it are zero.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(crate) fn padding<const B: usize>(length: usize, i: usize, pieces: usize) -> __m512i {

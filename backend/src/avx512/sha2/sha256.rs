@@ -6,11 +6,12 @@
 //! ```
 //!
 //! The instructions reach registers 0 to 15 only, which hold two streams with their schedules, or
-//! four without. Moves between registers take no execution port, so the upper ones do for memory. On
-//! Zen 4 that is quicker than schedules in memory, than two streams, and than LLVM's code for four, and
-//! little slower than the instructions alone. Sixteen lanes ([`super::sha256_lanes`]) beside them gain
-//! nothing, because the instructions keep the pipes of the others busy as well. On Sapphire Rapids these
-//! instructions take twice as long, so there the lanes have what fills them.
+//! four without. Moves between registers take no execution port, so the upper ones replace memory.
+//! On Zen 4 that is faster than schedules in memory, than two streams, and than LLVM's code for
+//! four, and little slower than the instructions alone. Combining them with sixteen lanes
+//! ([`super::sha256_lanes`]) gains nothing, because the instructions keep the pipes of the others
+//! busy as well. On Sapphire Rapids these instructions take twice as long, so there the lanes get
+//! all work that fills them.
 
 use core::arch::asm;
 
@@ -57,7 +58,7 @@ macro_rules! next_rounds {
     };
 }
 
-/// The same in all streams, by which of a stream's four registers comes first.
+/// Runs the next rounds in all streams, by which of a stream's four registers comes first.
 macro_rules! next_rounds_of_all {
     (0 $group:literal) => {
         concat!(

@@ -93,8 +93,9 @@ pub(crate) fn rows_mut(chains: &mut Chains<LANES>) -> &mut Rows {
     unsafe { &mut *(chains as *mut Chains<LANES>).cast() }
 }
 
-/// As many steps in every lane: the value of V words, 4, 6 or 8, becomes the hash of its block, and the
-/// hash address one more. SHIFT is the layout's, [`SLH`] or that of LMS.
+/// Advances every lane by the same number of steps: the value of V words, 4, 6 or 8, becomes the
+/// hash of its block, and the hash address is incremented. SHIFT is the layout's, [`SLH`] or that
+/// of LMS.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(crate) fn advance<const V: usize, const SHIFT: i32>(rows: &mut Rows, steps: u32) {

@@ -1,5 +1,5 @@
-//! SHA-512 of one message, and of two side by side (FIPS 180-4, section 6.4), for hashes that nothing else runs
-//! beside: a code of HMAC, a message, a node by itself.
+//! SHA-512 of one message, and of two in parallel (FIPS 180-4, section 6.4), for hashes without
+//! parallel work: an HMAC tag, a message, a single node.
 //!
 //! ```text
 //!   one   rounds in general registers | the schedule two words at a time in vector registers, 16 words ahead
@@ -30,7 +30,8 @@ macro_rules! xor {
     };
 }
 
-/// What the word after the next fifteen has of the first of them and of the one before the last.
+/// The terms of the word after the next fifteen that depend on the first of them and on the one
+/// before the last.
 macro_rules! sigmas {
     ($x:expr, $y:expr) => {{
         let (x, y) = ($x, $y);

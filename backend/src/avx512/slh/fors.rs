@@ -6,7 +6,7 @@
 //!   leaf    0       0       0           PRF, F of all lanes, one leaf at a time
 //!   leaf    1       1       1
 //!     \---- H with the node that waits in stack[0], then perhaps with that in stack[1], ...
-//!           a node beside the path of the leaf that signs is kept, lane by lane
+//!           the siblings on the path of the signing leaf are kept, lane by lane
 //! ```
 //!
 //! A node is rows of words, one word of every lane in a register: eight of 64 bits (SHAKE), sixteen of 32 bits
@@ -41,7 +41,8 @@ fn lane<'j, 'a>(jobs: &'j [SlhForsTree<'a>], i: usize) -> &'j SlhForsTree<'a> {
 
 /// The authentication paths and roots of subtrees whose nodes have R rows.
 struct SubtreePaths<const R: usize> {
-    /// The nodes beside the paths, level by level; not on the stack, of which asynchronous jobs have little.
+    /// The siblings of the paths' nodes, level by level; not on the stack, which is small in
+    /// asynchronous jobs.
     path: Vec<[__m512i; R]>,
     root: [__m512i; R],
 }
@@ -69,7 +70,8 @@ fn grow<const R: usize>(
         let (mut level, mut index) = (0, first);
         while level < height {
             let here = level as usize;
-            // Beside the path at this level is the node whose index differs from the path's in the last bit.
+            // The sibling at this level is the node whose index differs from the path's in the last
+            // bit.
             let on_path = _mm512_srlv_epi32(leaves, _mm512_set1_epi32(level as i32));
             let mask = _mm512_cmpeq_epi32_mask(on_path, _mm512_set1_epi32((index ^ 1) as i32));
             keep(&mut grown.path[here], mask, node);
@@ -201,7 +203,7 @@ pub(crate) fn shake<const V: usize>(jobs: &mut [SlhForsTree<'_>]) {
 
 /// The leaves of sixteen subtrees of the SHA-2 family on lanes of SHA-256, whose values have V words.
 struct Leaves<const V: usize> {
-    /// What the next hash takes.
+    /// The input rows of the next hash.
     rows: Rows,
     /// SK.seed.
     secret: [__m512i; V],

@@ -39,7 +39,7 @@ pub(crate) struct Lanes {
 impl<'a> Steps<SlhChain<'a>, LANES> for Lanes {
     #[inline(always)]
     fn steps<const V: usize>(self, chains: &mut Chains<LANES>, steps: u32) {
-        // SAFETY: whoever makes this has AVX-512.
+        // SAFETY: `Lanes` is only constructed where AVX-512 is available.
         unsafe { advance::<V, SLH>(rows_mut(chains), steps) }
     }
 
@@ -61,7 +61,7 @@ impl<'a> Steps<SlhChain<'a>, LANES> for Lanes {
 
     #[inline(always)]
     fn clear(self) {
-        // SAFETY: whoever makes this has AVX-512.
+        // SAFETY: `Lanes` is only constructed where AVX-512 is available.
         unsafe { registers::clear() }
     }
 }

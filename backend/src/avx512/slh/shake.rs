@@ -45,7 +45,7 @@ impl Steps<8> for Isa {
     }
 }
 
-/// As many steps in every lane, or in lanes 0 to 3.
+/// Advances every lane, or only lanes 0 to 3, by the same number of steps.
 #[inline(never)]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn advance<const V: usize>(block: &mut Block<8>, steps: u32, is_narrow: bool) {

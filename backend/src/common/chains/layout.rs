@@ -1,5 +1,5 @@
-//! What a chain of SHA-256 puts into a block, scheme by scheme (FIPS 205, section 11.2; RFC 8554, Algorithm
-//! 4b).
+//! The layout of a SHA-256 chain's block, scheme by scheme (FIPS 205, section 11.2; RFC 8554,
+//! Algorithm 4b).
 
 use gabion_scheme::kernels::lms::{LmsChain, OF_SECRET};
 use gabion_scheme::kernels::slh::{SHA256_START, SlhAddress, SlhChain};
@@ -14,7 +14,7 @@ pub(crate) trait Sha256Chain: Chain {
     /// Words 0 to 4 of the block and the hash address: of PRF, or of the first step.
     fn head(&self, is_prf: bool) -> [u8; 24];
 
-    /// What PRF hashes, or the first step.
+    /// Returns the input of PRF, or of the first step.
     fn input(&self) -> &[u8];
 }
 

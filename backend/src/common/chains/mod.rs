@@ -1,5 +1,5 @@
-//! What the vector kernels of hash-based signatures share: in which order chains take lanes, and the
-//! lanes of the SHAKE family and of SHA-256.
+//! Common parts of the vector kernels of hash-based signatures: the order in which chains take
+//! lanes, and the lanes of the SHAKE family and of SHA-256.
 //!
 //! ```text
 //!   jobs --longest first, in windows--> Queue --> lanes that are free    shake, sha256: lanes in memory
@@ -36,7 +36,7 @@ pub(crate) trait Chain: Sized {
     /// How many steps there are, PRF apart.
     fn steps(&self) -> u32;
 
-    /// Whether it begins with a hash of its own, PRF.
+    /// Returns whether the chain begins with the hash PRF.
     fn has_secret(&self) -> bool;
 
     /// By which chains are put in order: the more hashes, the greater, and zero for none. From 17 on all

@@ -15,7 +15,7 @@ use crate::common::memory::wipe;
 pub(crate) const ADDRESS: usize = 22;
 const _: () = assert!(ADDRESS == PREFIX);
 
-/// What one hash of a tree is made of.
+/// The inputs of one hash of a tree.
 pub(crate) trait Message: Sized {
     /// Whether a block of the key, PK.seed, precedes it.
     const IS_KEYED: bool;
@@ -26,7 +26,7 @@ pub(crate) trait Message: Sized {
     /// The state of SHA-256 that it starts from.
     fn state(&self) -> &[u32; 8];
 
-    /// What stands before the input.
+    /// Returns the bytes before the input.
     fn prefix(&self) -> [u8; ADDRESS];
 
     /// The input.
@@ -148,7 +148,7 @@ pub(crate) fn for_each_block<const N: usize, const B: usize, M: Message>(
         block[filled] = 0x80;
         block[filled + 1..].fill(0);
     }
-    // The length takes an eighth of a block, of which the high bits are zero.
+    // The length takes an eighth of a block; its unused high bits are zero.
     if filled + 1 > B - B / 8 {
         compress(&blocks);
         blocks = [[0; B]; N];

@@ -24,7 +24,7 @@ use super::Queue;
 use super::layout::Sha256Chain;
 use crate::common::memory::{Plain, wipe};
 
-/// What the next step of each of N chains hashes.
+/// The inputs of the next step of each of N chains.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Chains<const N: usize> {
@@ -60,7 +60,7 @@ pub(crate) const fn message_bits(shift: i32, words: usize) -> i32 {
     8 * (before + 4 * words as i32)
 }
 
-/// What the types of a chain and of its secret differ in, where word 2 of the block has it.
+/// The difference between the types of a chain and of its secret, in word 2 of the block.
 pub(crate) const OF_SECRET: i32 = {
     const { assert!(WOTS_HASH ^ WOTS_PRF == FORS_TREE ^ FORS_PRF && WOTS_HASH == 0) };
     ((WOTS_HASH ^ WOTS_PRF) << 16) as i32
@@ -139,8 +139,8 @@ impl Interruptible for LmsChain<'_> {
 
 /// An instruction set with N lanes of SHA-256, for chains of one kind.
 pub(crate) trait Steps<C, const N: usize>: Copy {
-    /// As many steps in every lane: the value of V words becomes the hash of its block, and the hash
-    /// address one more.
+    /// Advances every lane by the same number of steps: the value of V words becomes the hash of
+    /// its block, and the hash address is incremented.
     fn steps<const V: usize>(self, chains: &mut Chains<N>, steps: u32);
 
     /// So many chains and fewer are quicker in another way.
@@ -274,7 +274,7 @@ where
     }
 }
 
-/// The same, where values have V words.
+/// Runs chains whose values have V words.
 #[inline(always)]
 fn chain_many_of<C: Interruptible, L: Steps<C, N>, const N: usize, const V: usize>(
     isa: L,

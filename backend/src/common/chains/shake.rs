@@ -50,9 +50,9 @@ unsafe impl Plain for Block<8> {}
 
 /// An instruction set with N lanes.
 pub(crate) trait Steps<const N: usize>: Copy {
-    /// As many steps in lanes 0 to `count` - 1, and perhaps others: each puts the hash address into
-    /// word `V + 3`, counts it up, and replaces words `V + 4` to `2 * V + 3`, the value, by the first
-    /// V words of the permuted block.
+    /// Advances lanes 0 to `count` - 1, and possibly others, by the same number of steps: each puts
+    /// the hash address into word `V + 3`, increments it, and replaces words `V + 4` to `2 * V +
+    /// 3`, the value, by the first V words of the permuted block.
     fn steps<const V: usize>(self, block: &mut Block<N>, steps: u32, count: usize);
 
     /// Clears registers.

@@ -19,7 +19,7 @@ use super::Queue;
 
 /// An instruction set with N streams of SHA-256.
 pub(crate) trait Isa<const N: usize>: Compress<N> {
-    /// The same, where the first so many streams are in use.
+    /// Returns the instruction set for calls that use only the first `count` streams.
     fn with_streams(self, count: usize) -> Self;
 
     /// So many jobs and fewer are quicker in another way.
@@ -104,7 +104,7 @@ pub(crate) fn chain_many<I: Isa<N>, const N: usize>(isa: I, jobs: &mut [XmssChai
     }
 }
 
-/// The same, where values have V words.
+/// Runs chains whose values have V words.
 #[inline(always)]
 fn chain_many_of<I: Isa<N>, const N: usize, const V: usize>(isa: I, jobs: &mut [XmssChain<'_>]) {
     let mut queue = Queue::new();

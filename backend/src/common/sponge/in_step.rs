@@ -1,11 +1,11 @@
-//! As many jobs of one shape as there are lanes, from beginning to end: one function, the same
+//! Runs as many jobs of one shape as there are lanes, from beginning to end: one function, equal
 //! lengths everywhere.
 //!
 //! The matrices, the noise and the masks of both schemes come in such groups, and so do the hashes
-//! of keys where a batch fills the lanes. No lane has a state of its own here, which makes up a
-//! third of the price of a permutation where they do.
+//! of keys if a batch fills the lanes. Lanes need no separate state here, which elsewhere makes up
+//! a third of the cost of a permutation.
 //!
-//! Loops, not `map`, go over registers: what does not know the instruction set becomes a call.
+//! Loops, not `map`, go over registers: a closure without the target features becomes a call.
 
 use gabion_scheme::kernels::Sponge;
 

@@ -1,17 +1,18 @@
-//! What an instruction set supplies for sponges, and how it takes their functions.
+//! The operations that an instruction set supplies for sponges, and the macro that compiles their
+//! functions for it.
 
 use gabion_scheme::kernels::Sponge;
 
 use super::{Lane, Row, State, zero_behind};
 use crate::common::memory::Plain;
 
-/// What sponges need of an instruction set with `N` lanes, of which a step of `NARROW` costs less than
-/// one of all; `NARROW` is `N` where there is no such step.
+/// The operations that sponges need of an instruction set with `N` lanes, of which a step of
+/// `NARROW` lanes costs less than one of all; `NARROW` is `N` without such a step.
 pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
     /// A register: a word of each of the N states, or N words of one of them.
     type Vector: Plain;
 
-    /// The same word in all lanes.
+    /// Returns a word that is equal in all lanes.
     fn splat(self, word: u64) -> Self::Vector;
     /// Exclusive or.
     fn xor(self, a: Self::Vector, b: Self::Vector) -> Self::Vector;
@@ -113,8 +114,8 @@ pub(crate) fn copy_any(target: &mut [u8], piece: &[u8]) {
 /// type, its lanes, the lanes of a narrow step, its register, and as an attribute the features that
 /// the token stands for.
 ///
-/// The parts stay functions of their own: a call is nothing beside a permutation, and the scan of the
-/// machine code is told which of their arguments describe jobs, and which point to data.
+/// The parts stay separate functions: a call costs nothing relative to a permutation, and the scan
+/// of the machine code knows which of their arguments describe jobs, and which point to data.
 macro_rules! stations {
     ($isa:ty, $n:literal, $narrow:literal, $vector:ty, $(#[$features:meta])?) => {
         /// Runs every sponge to its end.

@@ -6,15 +6,15 @@
 //!                            one permutation of all lanes a step
 //! ```
 //!
-//! Jobs of any function, rate and length share the lanes; a lane takes the next job as soon as
-//! its own ends. The longest job (by its bytes) starts first, so that the hash of
-//! a whole key runs beside many short ones and not after them. Where an instruction set has a
-//! narrow step that costs less, jobs move to the lower lanes as soon as these hold all that is
-//! left with nothing queued.
+//! Jobs of any function, rate and length share the lanes; a lane takes the next job as soon as its
+//! current one ends. The longest job (by its bytes) starts first, so that the hash of a whole key
+//! runs in parallel to many short ones and not after them. If an instruction set has a cheaper
+//! narrow step, jobs move to the lower lanes as soon as these can hold all remaining jobs and the
+//! queue is empty.
 //!
-//! As many jobs of one shape as there are lanes, side by side at the head of a call or in the lanes,
-//! go the whole way together (`in_step`); few jobs beside a long one take the narrow step from the
-//! start (`is_narrow`).
+//! If as many jobs of one shape as there are lanes follow each other at the start of a call or meet
+//! in the lanes, they run in lockstep (`in_step`); a few short jobs with a long one take the narrow
+//! step from the start (`is_narrow`).
 //!
 //! An instruction set implements [`Lanes`], and compiles the functions of this module for itself
 //! with [`stations!`]. Everything here is `inline(always)` for that, and takes the token of the
@@ -55,7 +55,7 @@ pub(crate) struct Row(pub(crate) [u8; ROW_ROOM]);
 // SAFETY: bytes only, and their number is a multiple of the alignment, so nothing pads them.
 unsafe impl Plain for Row {}
 
-/// What a lane is doing.
+/// The state of a lane.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Idle,
@@ -340,7 +340,7 @@ static SUFFIXES: [Table<u8, { 3 * AROUND }>; 2] = {
     tables
 };
 
-/// What a lane without input has at hand.
+/// The input of a lane without input.
 static UNREAD: Row = Row([0; ROW_ROOM]);
 
 /// The blocks that a step absorbs.

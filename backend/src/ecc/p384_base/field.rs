@@ -67,7 +67,7 @@ fn ripple<const N: usize, const M: usize>(
     carry
 }
 
-/// The same with K where `over` is 1, and with nothing where it is 0.
+/// Applies the step with K if `over` is 1, and with zero if it is 0.
 #[inline(always)]
 fn ripple_k(step: impl Fn(u64, u64, u64) -> (u64, u64), t: &mut [u64; 6], over: u64) -> u64 {
     let mask = ct::barrier(over.wrapping_neg());
