@@ -1,5 +1,5 @@
-//! What the ways into the engine cost: a lone job through the queue, a crowd of threads with and
-//! without it, a key that is found in the cache, a large batch on one thread and on two.
+//! The costs of the engine's entry points: a single job through the queue, a crowd of threads with
+//! and without it, a key that is found in the cache, a large batch on one thread and on two.
 //!
 //! ```text
 //! cargo run --release -p gabion-engine --example ways_in
@@ -95,7 +95,7 @@ fn cache(engine: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-/// What every thread of a crowd does again and again.
+/// The repeated operation of every thread of a crowd.
 type Work<'a> = Box<dyn Fn() -> bool + Sync + 'a>;
 
 /// Many blocking threads, each with one job at a time: operations a second.

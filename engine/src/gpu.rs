@@ -143,8 +143,8 @@ mod tests {
         Config { backend: backend.map(str::to_owned), ..Config::default() }
     }
 
-    /// The names of an engine's backends, in order, with a mark behind each that says what its
-    /// batches cost.
+    /// Returns the names of an engine's backends, in order, each with a mark if it estimates the
+    /// costs of batches.
     fn backends(system: System, config: &Config, elevated: bool) -> Result<Vec<String>, String> {
         let offload = Offload::with_folder(system, None);
         let allowed = allowed(config, elevated);
@@ -160,7 +160,7 @@ mod tests {
         Ok(all)
     }
 
-    /// The mark of a backend that is chosen by what its batches cost.
+    /// The mark of a backend that is selected by its estimated costs.
     const PRICED: &str = "+";
 
     fn processors() -> Vec<String> {

@@ -13,7 +13,7 @@ fn engine() -> Engine {
     Engine::new(&Config::default()).unwrap()
 }
 
-/// What making a key by every door of the algorithm's kind says.
+/// Returns the results of all functions that make a key of the algorithm's kind.
 fn made(engine: &Engine, algorithm: Algorithm) -> Vec<Result<(), Error>> {
     let info = algorithm.info();
     let public = vec![0; info.public_key.max()];

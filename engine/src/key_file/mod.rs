@@ -145,11 +145,11 @@ fn private(engine: &Engine, algorithm: Algorithm, key: &Private) -> Result<Priva
     Ok(made)
 }
 
-/// The forms of a private key that stand inside its OCTET STRING: those of the standard, and of
-/// ML-KEM and ML-DSA what OpenSSL reads besides, told apart by their lengths.
+/// Parses the formats of a private key inside its OCTET STRING: those of the standard, and for
+/// ML-KEM and ML-DSA also those that OpenSSL reads, distinguished by their lengths.
 ///
 /// # Errors
-/// Any other structure, a form of another length included. What is said depends on the length
+/// Any other structure, including a format of another length. The reason depends on the length
 /// alone.
 fn forms_of(
     algorithm: Algorithm,

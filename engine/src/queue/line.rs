@@ -61,7 +61,7 @@ impl<E> Line<E> {
         self.waiting.push_back(entry);
     }
 
-    /// Takes those who waited longest: as many as a leader takes along besides its own job.
+    /// Takes the jobs that waited longest: as many as a leader takes in addition to its own.
     pub(super) fn gather(&mut self) -> impl Iterator<Item = E> + '_ {
         let many = self.waiting.len().min(self.limits.lanes_max.get() - 1);
         self.waiting.drain(..many)

@@ -14,8 +14,8 @@ pub(super) struct Claim {
 }
 
 impl Bytes {
-    /// Claims `bytes`, if no more than `most` are claimed with them or nothing is claimed besides:
-    /// what is longer than all that may be held is taken by itself.
+    /// Claims `bytes`, if no more than `most` are claimed with them or if nothing else is claimed:
+    /// a job that exceeds the limit runs alone.
     pub(super) fn claim(&self, bytes: usize, most: usize) -> Option<Claim> {
         let with = |held: usize| {
             let sum = held.saturating_add(bytes);

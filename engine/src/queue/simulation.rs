@@ -55,7 +55,7 @@ impl Dice {
     }
 }
 
-/// A job says what its batch does.
+/// A job determines the result of its batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fate {
     Good,

@@ -32,7 +32,7 @@ fn pure(message: &[u8]) -> Message<'_> {
     Message::Pure { context: b"c", message }
 }
 
-/// What a [`WatchedBackend`] backend was asked, and what holds it back.
+/// The calls of a [`WatchedBackend`], and the gate that blocks it.
 #[derive(Default)]
 struct Watch {
     /// The most lanes of a batch for each task but the self-test's, which are two or nine.
@@ -143,7 +143,7 @@ fn an_exchange_gives_what_the_engine_gives() {
         assert_eq!(ticket.wait().unwrap(), secret);
         let made = queue.submit_exchange_generate(algorithm).unwrap().wait().unwrap();
         assert_eq!(made.algorithm(), algorithm);
-        // Before anybody has to wait: a batch takes keys of one algorithm.
+        // Rejected immediately, because a batch takes keys of one algorithm.
         let refused = engine.derive(&ours, &other.public()).err();
         assert!(matches!(refused, Some(Error::WrongAlgorithm { .. })));
         assert_eq!(queue.derive(&ours, &other.public()).err(), refused);
@@ -563,7 +563,7 @@ fn shutdown_completes_every_ticket_and_takes_no_more() {
     queue.shutdown();
 }
 
-/// As in a destructor that `dlclose` runs: a thread may need what the caller holds.
+/// As in a destructor that `dlclose` runs: a thread may need a lock that the caller holds.
 #[test]
 fn detached_queue_completes_every_ticket() {
     let (engine, watch) = watched();

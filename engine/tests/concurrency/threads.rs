@@ -158,7 +158,7 @@ fn exchanges() {
     let other = engine.exchange_generate(Algorithm::EcdhP256, &OsEntropy).unwrap();
     let one = engine.exchange_generate(Algorithm::EcdhP384, &OsEntropy).unwrap();
     let (one_public, other_public) = (one.public(), other.public());
-    // Each half is a batch by itself; the whole is none.
+    // Each half is a valid batch; the whole is not.
     let lanes = [[(&one, &one_public); 8], [(&other, &other_public); 8]].concat();
     assert!(matches!(on(&engine, 2).derive_many(&lanes), Err(Error::WrongAlgorithm { .. })));
     assert_eq!(on(&engine, 2).derive_many(&[]), Ok(Vec::new()));
@@ -300,13 +300,13 @@ fn panic_in_a_thread_discards_the_batch() {
 /// A rendezvous of the threads of one call: none of them goes on before there are two.
 #[derive(Default)]
 struct Rendezvous {
-    /// None while nobody is to wait.
+    /// `None` while no call has to wait.
     came: Mutex<Option<HashSet<ThreadId>>>,
     two: Condvar,
 }
 
 impl Rendezvous {
-    /// What a call gives on whose way two threads meet.
+    /// Returns the result of a call during which two threads meet.
     fn of<T>(&self, call: impl FnOnce() -> Result<T, Error>) -> T {
         *self.came.lock().unwrap() = Some(HashSet::new());
         let made = call().unwrap();
@@ -356,7 +356,7 @@ fn every_door_runs_on_two_threads() {
     let (n, cores) = (128, on(&engine, 2));
     let [dsa, kem, exchange] = [Algorithm::MlDsa44, Algorithm::MlKem512, Algorithm::X25519];
     for algorithm in [dsa, kem, exchange] {
-        // Its self-test is over before anybody waits.
+        // The self-test ends before any thread waits.
         engine.backend_for(algorithm).unwrap();
     }
     let mut status = vec![Status::NotRun; n];

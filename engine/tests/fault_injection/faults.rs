@@ -11,7 +11,7 @@ use gabion_engine::{
     Message, Operation, OsEntropy, Randomness, Status, Task, ml_dsa, ml_kem,
 };
 
-/// What a [`Broken`] backend does once it was let loose.
+/// The fault of a [`Broken`] backend once it was triggered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {
     /// Panics before it writes anything.
@@ -26,7 +26,7 @@ enum Fault {
     Lies,
     /// Does so once.
     LiesOnce,
-    /// Runs the batch and says that the last lane failed a check of its own.
+    /// Runs the batch and reports a failed self-check for the last lane.
     BlamesItself,
     /// Does so once.
     BlamesItselfOnce,
@@ -220,7 +220,7 @@ fn single_faulty_signature_is_an_error() {
     assert!(engine.sign(&key, message, &OsEntropy).is_ok());
 }
 
-/// What every family's code may say of itself: a key that is none, a root that is not the key's.
+/// The faults that every family's code may report: a malformed key, a root that is not the key's.
 #[test]
 fn a_fault_that_the_backend_finds_has_it_tested_again() {
     let message = Message::Pure { context: b"", message: b"m" };
@@ -283,7 +283,7 @@ fn a_panic_in_a_self_test_withdraws() {
     assert!(why.contains("panicked"), "{why}");
 }
 
-/// A backend that leaves in failed lanes what it computed there.
+/// A backend that leaves its results in failed lanes.
 struct Untidy(Box<dyn Backend>);
 
 impl Backend for Untidy {

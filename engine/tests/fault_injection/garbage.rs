@@ -10,7 +10,7 @@ use gabion_engine::{
     Error, Kem, Kind, Message, Operation, OsEntropy, Randomness, Slh, Status, Task, X25519,
 };
 
-/// What is wrong with the results of one kind of operation.
+/// The error in the results of one kind of operation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Garbage {
     /// One bit of the last lane's last output.
@@ -265,7 +265,7 @@ fn a_backend_that_gives_garbage_never_passes_its_self_test() {
     assert!(passed.is_empty(), "these faults were not found: {passed:#?}");
 }
 
-/// A source that ends after some draws, and leaves behind what it has filled so far.
+/// A source that fails after some draws, and leaves the partially filled buffer.
 struct FiniteEntropy {
     left: AtomicUsize,
 }

@@ -18,7 +18,7 @@ fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(move |one| info(one).kind == kind && !info(one).stateful)
 }
 
-/// What one lane of a batch says, as the single operation would.
+/// Returns the verdict of the single operation as the status of a lane.
 fn verdict(engine: &Engine, key: &VerifyKey, message: Message<'_>, signature: &[u8]) -> Status {
     match engine.verify(key, message, signature) {
         Ok(()) => Status::Ok,
@@ -120,7 +120,7 @@ fn absurdly_many_keys_are_refused() {
     }
 }
 
-/// A source that nobody asks.
+/// A source that is never used.
 struct NoEntropy;
 
 impl Entropy for NoEntropy {
@@ -159,7 +159,7 @@ fn a_batch_of_refused_messages_ends_lane_by_lane() {
     }
 }
 
-/// The same of KEMs.
+/// Batches of encapsulations equal single ones.
 #[test]
 fn many_encapsulations_agree_with_single_ones() {
     let engine = Engine::new(&Config::default()).unwrap();

@@ -1,4 +1,5 @@
-//! A device that is named, over processors: what it serves runs there, and the rest does not.
+//! A device that is selected by name, over processors: supported operations run there, all others
+//! do not.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,5 +1,5 @@
-//! Ed25519 through the engine: what it signs, what it refuses, and that batches and single
-//! operations give one verdict.
+//! Ed25519 through the engine: signing, rejected inputs, and equal verdicts of batches and single
+//! operations.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

@@ -1,4 +1,4 @@
-//! What the engine computes, by every way in.
+//! The engine's operations, through every entry point.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

@@ -14,8 +14,8 @@ const THREADS: [usize; 3] = [2, 3, 7];
 /// Around the smallest piece and its multiples.
 const LANES: [usize; 5] = [1, 127, 128, 193, 700];
 
-/// Runs the operation that `with` builds over outputs of its own, on one thread and on several;
-/// gives status and outputs of all runs, which must be the same.
+/// Runs the operation that `with` builds over separate outputs, on one thread and on several;
+/// returns status and outputs of all runs, which must be equal.
 fn same<O: PartialEq + Clone>(
     engine: &Engine,
     blank: O,

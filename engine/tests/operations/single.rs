@@ -91,7 +91,7 @@ fn a_private_part_of_another_key_is_refused() {
         let forms = Forms { expanded: Some(&mixed), ..Forms::default() };
         let both = Key::import(engine, algorithm, &forms);
         assert!(both.is_err(), "{algorithm}");
-        // The checks of the standard alone let it through, and it agrees with nobody.
+        // It passes the standard's own checks, but decapsulation gives another secret.
         let taken = engine.kem_private_untested(algorithm, &mixed).unwrap();
         let (ct, sent) = engine.encaps(&taken.public(), &OsEntropy).unwrap();
         assert_ne!(engine.decaps(&taken, &ct).unwrap(), sent, "{algorithm}");
@@ -308,7 +308,7 @@ fn refused(operation: Operation<'_>) {
     assert_eq!(answer, Err(Error::Input(gabion_scheme::Error::Batch { lanes: 1 })));
 }
 
-/// With a matrix and t of zero a shared secret is public, and anybody's signature verifies.
+/// With a matrix and t of zero, a shared secret is public and signatures can be forged.
 #[test]
 fn blank_and_refused_keys_are_not_used() {
     let engine = Engine::new(&Config::default()).unwrap();
@@ -363,7 +363,7 @@ fn blank_and_refused_keys_are_not_used() {
     }));
 }
 
-/// The same of ML-DSA: for a blank key anybody can forge.
+/// Signatures for a blank key of ML-DSA can be forged.
 #[test]
 fn blank_signing_and_verification_keys_are_not_used() {
     let params = ml_dsa::params(Algorithm::MlDsa65).unwrap();

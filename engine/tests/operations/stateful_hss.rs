@@ -95,7 +95,8 @@ fn a_ledger_uses_a_key_up() {
     }
 }
 
-/// As many messages as indexes, and no index beyond the last of the key's, whatever a ledger says.
+/// There must be as many messages as indexes, and no index beyond the key's last one, even if a
+/// ledger allows it.
 #[test]
 fn indexes_have_to_fit() {
     let engine = Engine::global().unwrap();
@@ -117,8 +118,9 @@ fn key_at(key: &mut StatefulKey<'_>, index: u64, message: &[u8]) -> Vec<u8> {
     key.testing_only_sign_at(index, &[message]).unwrap().pop().unwrap()
 }
 
-/// A key that was closed and opened signs what it would have signed, with its trees, with those of earlier, with
-/// none, and with altered ones; never does it open under another public key (bc-java issue 2414).
+/// A key that was closed and reopened signs the same signatures, with its trees, with older ones,
+/// without trees, and with altered ones; it never opens under another public key (bc-java issue
+/// 2414).
 #[test]
 fn keys_open_again() {
     let engine = Engine::global().unwrap();
@@ -278,7 +280,8 @@ fn sectors(
     generate_sectors(engine, secrets, rows, threads(count), &mut watch)
 }
 
-/// What was drawn before stays, and what was done is not done again: the public key is the one that it would have been.
+/// Secrets that were drawn stay, and completed work is not repeated: the public key equals that of
+/// an uninterrupted run.
 #[test]
 fn sectors_go_on_from_what_was_done() {
     let engine = Engine::global().unwrap();

@@ -95,8 +95,8 @@ fn a_ledger_hands_out_the_indexes() {
     assert_eq!(key.sign_indexed(two, &[b"one"]), Err(Error::Lost));
 }
 
-/// A key that was closed and opened signs what it would have signed, with its trees, with those of earlier, with
-/// none, and with altered ones; never does it open under another public key.
+/// A key that was closed and reopened signs the same signatures, with its trees, with older ones,
+/// without trees, and with altered ones; it never opens under another public key.
 #[test]
 fn keys_open_again() {
     let engine = Engine::global().unwrap();

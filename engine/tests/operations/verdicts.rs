@@ -1,4 +1,4 @@
-//! One verdict on every input: alone, in a batch beside any others, through the queue.
+//! One verdict on every input: alone, in a batch with any others, through the queue.
 //!
 //! ```text
 //!   a good signature or ciphertext --damage of every kind--> lanes
@@ -144,7 +144,7 @@ fn plus_order(s: &mut [u8]) {
     }
 }
 
-/// What only Ed25519 has: keys and R of small order, encodings above p, S + L.
+/// Adds inputs that only Ed25519 has: keys and R of small order, encodings above p, S + L.
 fn add_adversarial<'a>(engine: &Engine, good: &Lane<'a>, lanes: &mut Vec<Lane<'a>>) {
     let encodings = small_encodings();
     let algorithm = good.key.algorithm();
@@ -230,7 +230,7 @@ fn lanes(engine: &Engine, algorithm: Algorithm, count: usize, seed: u64) -> Vec<
     lanes
 }
 
-/// What a single operation says, as the status of a lane.
+/// Returns the result of a single operation as the status of a lane.
 fn status<T>(result: &Result<T, Error>) -> Status {
     match result {
         Ok(_) => Status::Ok,

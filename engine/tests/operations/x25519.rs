@@ -15,7 +15,7 @@ fn engines() -> Vec<(&'static str, Engine)> {
     ["portable", "avx2", "avx512"].into_iter().filter_map(engine).collect()
 }
 
-/// All of Wycheproof's exchanges in batches, so that keys of small order stand beside good ones.
+/// Runs all of Wycheproof's exchanges in batches, which mix keys of small order with valid ones.
 #[test]
 fn wycheproof_exchanges_are_judged_rightly() {
     let set = xdh::TestSet::load(xdh::TestName::X25519).unwrap();

@@ -42,7 +42,7 @@ fn pure(message: &[u8]) -> Message<'_> {
     Message::Pure { context: b"", message }
 }
 
-/// What one lane of a batch says, as the single operation would.
+/// Returns the verdict of the single operation as the status of a lane.
 fn verdict(engine: &Engine, key: &VerifyKey, message: Message<'_>, signature: &[u8]) -> Status {
     match engine.verify(key, message, signature) {
         Ok(()) => Status::Ok,

@@ -15,7 +15,7 @@ use crate::route::Engine;
 mod known_keys;
 pub(crate) mod self_test;
 
-/// A public key, which says what its sets are.
+/// A public key, which contains its parameter sets.
 #[derive(Clone)]
 pub(crate) struct VerifyKey(Arc<lms::VerifyKey>);
 

@@ -106,7 +106,7 @@ fn answers(
     let seeds: Vec<[u8; 32]> = lanes.iter().map(|&lane| seed(lane)).collect();
     let mut keys: Vec<_> = (0..n).map(|_| SigningKey::blank(params)).collect();
     all_ok(backend, n, Operation::Dsa(Dsa::Generate { params, seeds: &seeds, keys: &mut keys }))?;
-    // Every second lane works with what its keys' encodings are decoded to.
+    // Every second lane uses keys that are decoded from their encodings.
     let is_decoded = |at: &usize| lanes[*at] % 2 == 1;
     let odd: Vec<usize> = (0..n).filter(is_decoded).collect();
     let pk: Vec<u8> = odd.iter().flat_map(|&at| keys[at].verify_key().bytes()).copied().collect();

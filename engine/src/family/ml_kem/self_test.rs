@@ -92,7 +92,7 @@ fn answers(
     let seeds: Vec<[u8; 64]> = lanes.iter().map(|&lane| seed(lane)).collect();
     let mut keys = vec![DecapsKey::blank(params); n];
     all_ok(backend, n, Operation::Kem(Kem::Generate { params, seeds: &seeds, keys: &mut keys }))?;
-    // Every second lane works with what its keys' encodings are decoded to.
+    // Every second lane uses keys that are decoded from their encodings.
     let ek: Vec<u8> = keys.iter().flat_map(|key| key.encaps_key().bytes()).copied().collect();
     let dk: Vec<u8> = keys.iter().flat_map(|key| key.bytes()).copied().collect();
     let mut public = vec![EncapsKey::blank(params); n];

@@ -14,7 +14,7 @@ use crate::route::Engine;
 
 pub(crate) mod self_test;
 
-/// A public key, which says what its set is once its scheme is known.
+/// A public key, which contains its parameter set; the scheme is needed to interpret it.
 #[derive(Clone)]
 pub(crate) struct VerifyKey {
     scheme: xmss::Scheme,
