@@ -11,8 +11,8 @@ fn main() {
     compile_probe(&rustc);
 }
 
-/// Compiles src/memory/probe.rs into `OUT_DIR`/heap-probe.so: a library of its own, since it has
-/// to be preloaded.
+/// Compiles src/memory/probe.rs into `OUT_DIR`/heap-probe.so: a separate library, since it has to
+/// be preloaded.
 fn compile_probe(rustc: &OsString) {
     let source = "src/memory/probe.rs";
     println!("cargo::rerun-if-changed={source}");

@@ -81,7 +81,8 @@ fn batches(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// What a process does with several cores: threads that each ask for one after the other, and one that asks for all.
+/// Measures several cores: threads that each send one request after the other, and one thread that
+/// sends all.
 fn parallel(criterion: &mut Criterion) {
     let (kms, keys) = service(THREADS);
     let id = &keys[0];

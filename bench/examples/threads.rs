@@ -1,4 +1,4 @@
-//! What a second thread brings: operations a second of one thread and of two, in batches of 64.
+//! The gain of a second thread: operations a second of one thread and of two, in batches of 64.
 //!
 //! ```text
 //! cargo run --release -p gabion-bench --example threads -- FILTER [SECONDS]

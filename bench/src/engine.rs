@@ -1,4 +1,4 @@
-//! What one operation of the engine costs: time, core cycles, operations a second.
+//! Measures one operation of the engine: time, core cycles, operations a second.
 //!
 //! ```text
 //!   Config ─> cases (algorithm:operation:key) ─> inputs, made by the portable backend
@@ -36,17 +36,17 @@ const KEYS: usize = 16;
 const SLOW_SAMPLES_MIN: usize = 5;
 /// Fewest samples of a median.
 const SAMPLES_MIN: usize = 16;
-/// Largest batch that can be measured: what its inputs take stays below 100 MiB.
+/// Largest batch that can be measured: its inputs take less than 100 MiB.
 pub const BATCH_MAX: usize = 4096;
 /// Most threads that can be measured.
 pub const THREADS_MAX: usize = 1024;
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Only rows whose `algorithm:operation:key` matches.
     pub filter: Option<Regex>,
-    /// Only this backend; none means the best one, or what `GABION_BACKEND` says.
+    /// The backend; `None` means `GABION_BACKEND` or the best one.
     pub backend: Option<String>,
     /// Lanes of a call, 1 to [`BATCH_MAX`].
     pub batch: usize,
@@ -138,10 +138,10 @@ pub fn measure(config: &Config, emit: impl FnMut(Row) -> bool) -> Result<(), Err
     measure_on(engine, config, emit)
 }
 
-/// As [`measure`], on a given engine; `config.backend` is not looked at.
+/// Like [`measure`], on a given engine; `config.backend` is ignored.
 ///
 /// # Errors
-/// As [`measure`].
+/// See [`measure`].
 pub fn measure_on(
     engine: &Engine,
     config: &Config,

@@ -14,7 +14,7 @@ pub enum Error {
     /// OpenSSL, a provider, a backend or a file is missing.
     #[error("{0}")]
     NotReady(String),
-    /// What was to be measured failed, or did something else than was asked for: not worth timing.
+    /// The measured operation failed, or did not do what was requested: not worth timing.
     #[error("{0}")]
     Failed(String),
 }

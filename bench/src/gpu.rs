@@ -1,4 +1,4 @@
-//! Batches on a GPU: what its kernels take, and what callers get for each size of a batch.
+//! Batches on a GPU: the time of its kernels, and the rates for callers, for each size of a batch.
 //!
 //! ```text
 //!   Case ─> Pool, by a processor ─> batches in pinned memory, shifted for each thread
@@ -53,14 +53,14 @@ const AT_MOST: Duration = Duration::from_secs(60);
 /// A batch that would take so many times as long as its row may is left out.
 const TOO_LONG: f64 = 8.0;
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Only rows whose `algorithm:operation:key` matches.
     pub filter: Option<Regex>,
     /// Sizes of batches, each from 1 to [`BATCH_MAX`].
     pub batches: Vec<usize>,
-    /// Threads of the host; none means as many as there are cores, and 8 at most.
+    /// Threads of the host; `None` means as many as there are cores, and 8 at most.
     pub threads: Option<usize>,
     /// Time for each row, in seconds; more than 0 and at most 3600.
     pub seconds: f64,
@@ -112,14 +112,14 @@ impl Config {
     }
 }
 
-/// What a measurement says on its way.
+/// A progress event of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
     /// A row.
     Row(Box<Row>),
     /// A kernel of the row before.
     Kernel(Box<Profile>),
-    /// A row that there is none of, and why.
+    /// A row that was left out, and why.
     LeftOut(String),
 }
 
@@ -305,7 +305,7 @@ impl<D: Card> Bench<'_, D> {
         Ok(Some((row, profile)))
     }
 
-    /// What each kernel took, the longest first.
+    /// Returns the time of each kernel, the longest first.
     fn profile(&self, case: Case, batch: usize, times: &[Time], operations: u64) -> Vec<Profile> {
         let all: f64 = times.iter().map(|time| time.ns).sum();
         let mut rows: Vec<Profile> = times

@@ -1,5 +1,5 @@
-//! What keys of HSS, XMSS and XMSS^MT take to be made, to sign with and to verify with, and how far that is from the hashes that it is
-//! made of.
+//! Costs of making keys of HSS, XMSS and XMSS^MT, of signing and of verifying, and their distance
+//! from the costs of the hashes alone.
 //!
 //! ```text
 //!   Set ──> Secret ──keygen, 1 thread and all──> StatefulKey ──sign, by a ledger in memory──> verify
@@ -45,7 +45,7 @@ const KEYS_MIN: usize = 3;
 /// Those of a set.
 const OPERATIONS: [Operation; 3] = [Operation::Keygen, Operation::Sign, Operation::Verify];
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Only rows whose `set:operation` matches.
@@ -322,8 +322,8 @@ impl<'k, 'e, S: Secret> Signer<'k, 'e, S> {
         Ok(())
     }
 
-    /// How many times as long the slowest call takes as the median one, in time of the processor, which nobody else's work
-    /// on the machine is part of.
+    /// Returns the ratio of the slowest call to the median one, in CPU time, which excludes other
+    /// work on the machine.
     fn worst(&mut self, seconds: f64) -> Result<f64, Error> {
         let (start, mut took) = (Instant::now(), Vec::new());
         while took.len() < 16 || start.elapsed().as_secs_f64() < seconds {

@@ -1,4 +1,4 @@
-//! What requests to the key management service cost: who asks, and the server.
+//! Costs of requests to the key management service, for the client and the server.
 //!
 //! ```text
 //!   Case ──> Served: `gabion kms` over a store in a file, a process of its own, on core 0
@@ -10,9 +10,10 @@
 //!    └────> the same verbs within this process, nothing told of them
 //! ```
 //!
-//! Messages are of 128 bytes, keys are known, connections are kept. Where there is more than one client, nobody has a core
-//! of their own. Clients wait for answers before they ask again, but where requests are due: those come at random times, half as
-//! many as there can be, and one that is late is late from when it was due.
+//! Messages have 128 bytes, keys are known, connections are kept. With more than one client, all
+//! share the cores. Clients wait for an answer before the next request, unless requests are due:
+//! those come at random times, at half the maximum rate, and the latency of a late request counts
+//! from when it was due.
 
 mod cold;
 mod fill;
@@ -35,7 +36,7 @@ use requests::PreparedRequest;
 use server::ServerProcess;
 pub use server::serve;
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Only rows whose `algorithm:request:class:through` matches; `:due` follows where requests are due.
@@ -231,10 +232,10 @@ pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(),
     Ok(())
 }
 
-/// What one side of the turns has come to.
+/// The sums of one side of the turns.
 struct Side {
     asked: PreparedRequest,
-    /// Before each request.
+    /// The pause before each request.
     pause: Duration,
     ns: Vec<u64>,
     server_ns: u64,

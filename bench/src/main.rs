@@ -1,4 +1,4 @@
-//! The `gabion-bench` command; what it does is in the library beside it.
+//! The `gabion-bench` command; the library of this crate implements it.
 
 use std::process::ExitCode;
 

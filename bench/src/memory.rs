@@ -1,4 +1,4 @@
-//! What a TLS connection takes of memory: heap and stack of each side, in a process of its own.
+//! The memory of a TLS connection: heap and stack of each side, in a separate process.
 //!
 //! ```text
 //!  parent, the peer <──socket──> child, the side that is measured
@@ -42,19 +42,19 @@ const PROBE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/heap-probe.so"));
 /// Longest time that a child may take to connect.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where OpenSSL is installed.
     pub prefix: PathBuf,
-    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
     /// Whose code serves, one row each.
     pub providers: Vec<Provider>,
     /// Which rows.
     pub table: Table,
-    /// A program and its first arguments that, with one argument more, hands that argument to
-    /// [`run_child`] and prints what it returns.
+    /// A program and its first arguments that, with one more argument, passes that argument to
+    /// [`run_child`] and prints the result.
     pub child: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ pub enum Role {
     Client,
 }
 
-/// What a child is told, and how it is told: one JSON object as its last argument.
+/// The task of a child, passed as one JSON object in its last argument.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Task {
     prefix: PathBuf,
@@ -84,7 +84,7 @@ struct Task {
     port: u16,
 }
 
-/// What a child answers.
+/// The answer of a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct Answer {
     connection: Usage,
@@ -139,7 +139,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What every child of one provider shares.
+/// The data that all children of one provider share.
 struct Bench<'a> {
     config: &'a Config,
     prefix: &'a Path,
@@ -280,7 +280,7 @@ impl ChildProcess {
 
     fn answer(&mut self) -> Result<Answer, Error> {
         let mut said = [String::new(), String::new()];
-        // What a child says fits into a pipe; one that hangs was killed by nobody yet.
+        // A child's output fits into a pipe; a child that hangs still has to be killed.
         let start = Instant::now();
         while self.0.try_wait().is_ok_and(|ended| ended.is_none()) {
             if start.elapsed() > TIMEOUT {

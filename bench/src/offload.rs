@@ -7,8 +7,9 @@
 //!   wall: from the barrier before the first to the end of the last; processor time of the whole process beside it
 //! ```
 //!
-//! A job counts when its result was checked, and the check is part of its time. A job that fails ends the run without a figure.
-//! Each way has a process of its own, since a libcrypto and its switches are chosen once in each.
+//! A job counts when its result was checked, and the check is part of its time. A job that fails
+//! ends the run without a figure. Each way runs in a separate process, since a process chooses its
+//! libcrypto and its switches once.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -44,7 +45,7 @@ pub enum Way {
     Offload,
     /// The engine's queue on the processor: what waits runs together.
     Engine,
-    /// The same queue on a GPU.
+    /// The engine's queue on a GPU.
     Cuda,
 }
 
@@ -65,14 +66,14 @@ impl Way {
     }
 }
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Who does it.
+    /// The code that runs the jobs.
     pub way: Way,
     /// Where OpenSSL is installed, for those ways that are one.
     pub prefix: PathBuf,
-    /// Folder of provider modules; none means that of the prefix.
+    /// Folder of provider modules; `None` means that of the prefix.
     pub modules: Option<PathBuf>,
     /// An ML-KEM or an ML-DSA.
     pub algorithm: Algorithm,
@@ -106,8 +107,8 @@ type Job<'a> = Box<dyn FnMut(u64) -> Result<(), Error> + 'a>;
 /// Does all jobs by one way.
 ///
 /// # Errors
-/// `Usage` for a value out of range; `NotReady` if the way is not at hand; `Failed` when a job fails, or somebody else
-/// would do it.
+/// `Usage` for a value out of range; `NotReady` if the way is not available; `Failed` when a job
+/// fails, or if other code would run it.
 pub fn measure(config: &Config) -> Result<Row, Error> {
     let is_kem = config.check()?;
     let watch = (config.way == Way::Cuda).then(Watch::start).flatten();
@@ -134,7 +135,7 @@ pub fn measure(config: &Config) -> Result<Row, Error> {
     })
 }
 
-/// What a run took.
+/// The figures of a run.
 struct Figures {
     checked: u64,
     seconds: f64,
@@ -149,7 +150,8 @@ fn on_threads<'a>(
     let (taken, checked, failed) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let start = Barrier::new(config.jobs + 1);
     let work = || {
-        // Once before, for whoever sets itself up at first use. Whoever fails must not leave the others at a barrier.
+        // One call in advance, because some code initializes at first use. A thread that fails must
+        // not leave the others at a barrier.
         let made = make().and_then(|mut job| job(u64::MAX).map(|()| job));
         failed.fetch_or(made.is_err(), Ordering::Relaxed);
         start.wait();
@@ -211,7 +213,7 @@ fn by_openssl(config: &Config, is_kem: bool) -> Result<(Figures, String), Error>
     Ok((figures, ossl.version().to_owned()))
 }
 
-/// The jobs of a thread, with a key of its own.
+/// Returns the jobs of a thread, with a separate key.
 fn thread<'a>(context: &Context, name: &str, is_kem: bool) -> Result<Job<'a>, Error> {
     let key = Key::generate(context, name, KeyShape::Named)?;
     if is_kem {
@@ -324,7 +326,7 @@ impl Watch {
     /// The mean share, without the time before and after work.
     fn share(mut self) -> Option<f64> {
         let mut child = self.0.take()?;
-        // It ends by nobody else.
+        // It does not end by itself.
         child.kill().ok()?;
         let said = child.wait_with_output().ok()?.stdout;
         mean_share(&String::from_utf8_lossy(&said))
@@ -334,7 +336,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
-            // Whether it is there still, nobody waits for it.
+            // Best effort: the process may have ended already.
             let _ = child.kill().and_then(|()| child.wait());
         }
     }

@@ -1,4 +1,4 @@
-//! What the `openssl` command says of itself: `openssl speed`, and `openssl pkeyutl` in a loop.
+//! The `openssl` command's own figures: `openssl speed`, and `openssl pkeyutl` in a loop.
 //!
 //! The command is the program users have, so these figures are the ones that they can check. They
 //! hold what the engine's own do not: EVP, and with `pkeyutl` the start of a process.
@@ -67,7 +67,8 @@ impl Openssl {
                 return Err(Error::Usage("the provider `aws-lc-rs` is one of rustls".into()));
             }
         }
-        // A command that was moved, or built without a run path, finds its libraries beside it.
+        // A command that was moved, or built without a run path, finds its libraries in the `lib`
+        // folder of its prefix.
         if let Some(lib) = program.parent().and_then(Path::parent).map(|prefix| prefix.join("lib"))
             && lib.join("libcrypto.so").exists()
         {
@@ -76,7 +77,7 @@ impl Openssl {
         Ok(Openssl { program: program.to_path_buf(), provider, environment, providers })
     }
 
-    /// The same command with one variable more.
+    /// Returns the command with one more environment variable.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<OsString>) -> Openssl {
         self.environment.push((name, value.into()));

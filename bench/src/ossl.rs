@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Nothing is linked: the harness measures the libssl of the bundle it is pointed at, whatever the
-//! system carries. Each provider gets a library context of its own, so that two providers can take
-//! turns in one process without seeing each other.
+//! system carries. Each provider gets a separate library context, so that two providers can take
+//! turns in one process without affecting each other.
 
 mod connection;
 mod operations;
@@ -37,7 +37,7 @@ const PARAM_UTF8_STRING: u32 = 4;
 /// First version with the post-quantum groups, `OPENSSL_VERSION_NUMBER` of 3.5.0.
 const VERSION_MIN: u64 = 0x3050_0000;
 
-/// What can go wrong below the harness.
+/// Errors below the harness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Error {
     /// A file, a function or a provider is missing.
@@ -276,11 +276,11 @@ impl Context {
         Self::with_settings(ossl, modules, providers, properties, &[])
     }
 
-    /// [`Context::new`], with `settings` for the provider `gabion`: what its section of a
-    /// configuration file would hold.
+    /// [`Context::new`], with `settings` for the provider `gabion`, as in its section of a
+    /// configuration file.
     ///
     /// # Errors
-    /// As [`Context::new`].
+    /// See [`Context::new`].
     pub(crate) fn with_settings(
         ossl: &'static Ossl,
         modules: Option<&Path>,

@@ -1,4 +1,4 @@
-//! What became of a row of a table: figures, or the reason why there are none.
+//! The outcome of a row in a table: figures, or the reason why they are missing.
 
 use gabion_rows::Status;
 
@@ -12,8 +12,8 @@ pub(crate) fn no_successor<T>() -> Outcome<T> {
     Err((Status::NoSuccessor, "dropped before the standards; nothing followed".to_owned()))
 }
 
-/// The outcome of what was asked of OpenSSL. What it does not have may be missing, and then says so;
-/// any other failure is a fault.
+/// Converts an answer of OpenSSL to an outcome. Optional algorithms may be missing, which the row
+/// then says; any other failure is a fault.
 pub(crate) fn unless_missing<T>(
     answer: Result<T, ossl::Error>,
     group: &str,
@@ -27,7 +27,7 @@ pub(crate) fn unless_missing<T>(
     }
 }
 
-/// What a row says of its outcome: `status`, `note` and the figures.
+/// Splits an outcome into a row's `status`, `note` and figures.
 pub(crate) fn fields<T>(outcome: Outcome<T>) -> (Status, Option<String>, Option<T>) {
     match outcome {
         Ok(figures) => (Status::Measured, None, Some(figures)),

@@ -1,4 +1,4 @@
-//! What authenticates and what exchanges keys in a handshake, by the names of today and of before.
+//! Signature algorithms and groups of a handshake, by current and former names.
 //!
 //! Tables that were published before the standards name their rows as wolfSSL did then. The names
 //! lead to today's by the one table of old names (`gabion algorithms --old`); sizes come from the
@@ -77,7 +77,7 @@ fn row(name: &str) -> Option<&'static AlgorithmInfo> {
     ALGORITHMS.iter().find(|row| row.kind == Kind::Signature && row.name == name)
 }
 
-/// What makes keys and certificates of a signature algorithm.
+/// Returns the signature algorithm that makes keys and certificates.
 pub(crate) fn signature(name: &str) -> Option<&'static Signature> {
     Signature::find(name).ok()
 }

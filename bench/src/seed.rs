@@ -8,9 +8,9 @@
 //!           threads:   connections a second by 1..N threads, elapsed time
 //! ```
 //!
-//! But for the third, both sides live in one thread and talk over memory, so a side's times are the CPU time that it
-//! spends in libssl; nobody waits for a network. `connect` is the handshake, both sides of it
-//! together being what one connection keeps a core busy with.
+//! Except in the third, both sides run in one thread and exchange data in memory, so a side's times
+//! are the CPU time that it spends in libssl, without network latency. `connect` is the handshake;
+//! both sides together are the time that one connection keeps a core busy.
 
 mod last_byte;
 mod old;
@@ -44,12 +44,12 @@ const TURNS_MAX: usize = 8;
 /// Turns that the providers take in a row.
 const ROUNDS: usize = 5;
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where OpenSSL is installed.
     pub prefix: PathBuf,
-    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
     /// Providers that take turns.
     pub providers: Vec<Provider>,
@@ -89,7 +89,7 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
         .collect();
     let contexts = contexts?;
     let cipher = config.cipher.as_deref().map_or(CIPHER.to_owned(), str::to_ascii_uppercase);
-    // A suite that nobody knows is a fault of the command line, not of a row.
+    // An unknown cipher suite is an error of the command line, not of a row.
     if let Some(context) = contexts.first() {
         let root = Certificate::from_der(context, &credentials.root)?;
         Endpoint::client(context, "x25519", Some(&cipher), &root)
@@ -153,7 +153,7 @@ fn outcomes(
     Ok(pairs.into_iter().map(|pair| pair.map(|(_, sums)| sums.figures())).collect())
 }
 
-/// What one side spent, in nanoseconds.
+/// The time of one side, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct SideSums {
     connect: u64,
@@ -161,7 +161,7 @@ struct SideSums {
     tx: u64,
 }
 
-/// What one provider's rounds add up to.
+/// The sums of one provider's rounds.
 #[derive(Debug, Default)]
 struct Sums {
     connections: u64,

@@ -1,4 +1,4 @@
-//! What each family of algorithms adds to a module, in two ways.
+//! The size that each family of algorithms adds to a module, measured in two ways.
 //!
 //! - Of one module: how many bytes of it belong to functions and tables whose path names a family. Code
 //!   that families share (Keccak, SHA-2, random numbers, the provider's own) counts as shared, and so does
@@ -90,7 +90,7 @@ pub fn measure(
     parts.iter_mut().for_each(|part| part.without = stripped - part.bytes);
     parts.sort_by_key(|part| std::cmp::Reverse(part.bytes));
     Ok(Module {
-        // Without its folder, which says nothing to anybody else.
+        // Without its folder, which is specific to this machine.
         file: path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         file_bytes: bytes.len() as u64,
         stripped_bytes: stripped,

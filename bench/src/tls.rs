@@ -41,12 +41,12 @@ use names::Group;
 pub(crate) use names::Signature;
 pub(crate) use remote::{SWITCH, judge_counts};
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where OpenSSL is installed.
     pub prefix: PathBuf,
-    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
     /// Key exchange group, in any case: see [`groups`]; `default` for libssl's own list.
     pub group: String,
@@ -88,13 +88,13 @@ impl Config {
     }
 }
 
-/// What one handshake, made and checked before anything is timed, was like.
+/// The parameters of one handshake, made and checked before anything is timed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Probe {
     /// The TLS that made it.
     #[serde(default)]
     pub stack: Stack,
-    /// Whose code was asked to serve.
+    /// The provider that was to serve.
     pub provider: Provider,
     /// TLS version.
     pub version: String,
@@ -147,8 +147,9 @@ impl Witness for () {
 ///
 /// # Errors
 /// `Usage` for an unknown name or a value out of range, `NotReady` when OpenSSL or a provider does
-/// not load, `Failed` when a handshake fails or is not the one asked for. A provider that does
-/// not serve what it should is an error: default's figures are never given in its name.
+/// not load, `Failed` when a handshake fails or differs from the request. A provider that leaves
+/// operations to the default provider is an error: the default's figures are never reported under
+/// its name.
 pub fn compare(config: &Config) -> Result<Vec<Row>, Error> {
     compare_watched(config, &mut ())
 }
@@ -297,7 +298,7 @@ fn rustls_providers(asked: &[Provider], group: &Group) -> Result<Vec<Provider>, 
     asked.iter().map(its).collect()
 }
 
-/// Who takes turns under libssl; refuses to measure somebody who does not have what is asked for.
+/// Returns the providers that take turns under libssl; fails if a provider lacks an algorithm.
 fn providers(
     asked: &[Provider],
     group: &Group,
@@ -331,8 +332,8 @@ pub(crate) fn context(
     context_for(provider, ossl, modules, false)
 }
 
-/// The same; with `drafts`, ours has TLS signature schemes without a settled codepoint, which
-/// every ClientHello then offers.
+/// Returns a library context for a provider. With `drafts`, Gabion's has TLS signature schemes
+/// without a settled codepoint, which every ClientHello then offers.
 pub(crate) fn context_for(
     provider: Provider,
     ossl: &'static Ossl,

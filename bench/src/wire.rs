@@ -1,4 +1,4 @@
-//! What a TLS 1.3 connection costs on the wire: the sum of TCP payload, measured and predicted.
+//! Bytes of a TLS 1.3 connection on the wire: the sum of TCP payload, measured and predicted.
 //!
 //! ```text
 //!  client ──socket──> relay, which counts ──socket──> server      (libssl of the bundle, loopback)
@@ -41,22 +41,22 @@ pub const CIPHER: &str = "TLS_AES_256_GCM_SHA384";
 pub const TOLERANCE: u64 = 16;
 /// Longest time that any read of a socket may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// What client and server say to each other.
+/// The messages of client and server.
 const MESSAGES: [&[u8]; 2] = [b"hello wolfssl!", b"I hear you fa shizzle!"];
 /// Longest plaintext of a record, RFC 8446, section 5.1.
 const RECORD_MAX: usize = 1 << 14;
-/// What a protected record adds: header, type of the content, tag.
+/// The overhead of a protected record: header, type of the content, tag.
 const RECORD_OVERHEAD: u64 = 5 + 17;
 /// The extension ec_point_formats, which a client sends that offers a curve by itself: type,
 /// length, and a list of three.
 const POINT_FORMATS: u64 = 4 + 1 + 3;
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where OpenSSL is installed.
     pub prefix: PathBuf,
-    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
     /// Whose code serves both sides.
     pub provider: Provider,
@@ -158,7 +158,7 @@ pub fn measure(config: &Config) -> Result<Vec<Row>, Error> {
     Ok(rows)
 }
 
-/// What the rows of one library context share.
+/// The data that the rows of one library context share.
 struct Bench {
     context: Context,
     /// Of server and mutual authentication.
@@ -166,7 +166,7 @@ struct Bench {
     parties: Parties,
 }
 
-/// What remains of a total when everything that depends on algorithms is taken off.
+/// Returns the rest of a total after subtracting everything that depends on algorithms.
 fn base(context: &Context, mode: Mode) -> Result<u64, Error> {
     let (group, signature) = ("secp256r1", "RSA-2048");
     let mut parties = Parties::default();

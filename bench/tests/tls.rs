@@ -55,7 +55,7 @@ fn check(row: &Row, config: &Config, scheme: &str) {
     assert!(spread.p20 <= row.server_us && row.server_us <= spread.p80);
 }
 
-/// rustls with either provider, beside libssl with either, in one run.
+/// Measures rustls with either provider and libssl with either, in one run.
 #[test]
 fn rustls_takes_turns_with_libssl() {
     if !bundle() {
@@ -236,7 +236,7 @@ fn gabion_serves_its_groups_and_signatures() {
         for row in &rows {
             check(row, &config, &row.signature_scheme);
         }
-        // Whoever serves, the wire carries the same; ECDSA signatures vary by a few bytes.
+        // All providers send the same number of bytes; ECDSA signatures vary by a few bytes.
         assert_eq!(rows[0].bytes_c2s, rows[1].bytes_c2s, "{group}");
         assert!(rows[0].bytes_s2c.abs_diff(rows[1].bytes_s2c) <= 4, "{group}");
     }
@@ -468,7 +468,7 @@ fn a_provider_that_leaves_the_work_to_default_is_an_error() {
     let classical = Config { modules: modules.clone(), group: "x25519".into(), ..config(&[]) };
     let text = compare(&classical).unwrap_err().to_string();
     assert!(text.contains("ML-DSA-65 would be served by `default`"), "{text}");
-    // Where there is nothing for us to serve, default's code is what users get beside ours.
+    // If there is nothing for Gabion to serve, users get the default provider's code.
     let row = compare(&Config { signature: "Ed25519".into(), ..classical })
         .expect("a classical handshake")
         .remove(1);

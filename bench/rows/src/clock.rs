@@ -62,7 +62,7 @@ pub struct Percentiles {
     pub p99: f64,
 }
 
-/// What a measurement found; the part of a result row that both harnesses share.
+/// The figures of a measurement; the part of a result row that both harnesses share.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figures {
     /// Wall time of one operation (CPU time for samples replaced under [`Centre::Mean`]).
@@ -301,8 +301,8 @@ mod chain {
     use std::arch::asm;
 
     /// 64 rounds of 16 multiplications, each 3 cycles and each waiting for the one before: so on
-    /// every Intel core since Nehalem and every AMD core since Zen. The loop's own instructions
-    /// run beside the chain and add nothing to it.
+    /// every Intel core since Nehalem and every AMD core since Zen. The loop's other instructions
+    /// run in parallel to the chain and add nothing to it.
     pub const CYCLES: Option<f64> = Some(64.0 * 16.0 * 3.0);
 
     /// Runs the chain once.

@@ -1,4 +1,4 @@
-//! What the `openssl` command says of itself: one object for all of its algorithms.
+//! Results of the `openssl` command's own benchmarks: one object for all of its algorithms.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,7 +17,7 @@ pub struct Speed {
     pub multi: Option<u32>,
     /// `cpu`, or of several processes `elapsed`.
     pub time: String,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
     /// The algorithms.
@@ -29,7 +29,7 @@ pub struct Speed {
 /// One algorithm of one provider. Operations a second, all processes together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SpeedRow {
-    /// The name by which `openssl speed` knows it; where nobody serves it, as it was named.
+    /// The name in `openssl speed`; the requested name if no provider serves it.
     pub algorithm: String,
     /// Whose code was asked to serve.
     pub provider: Provider,
@@ -38,7 +38,7 @@ pub struct SpeedRow {
     /// Whether there are figures.
     #[serde(default)]
     pub status: Status,
-    /// Why there are none.
+    /// The reason why figures are missing.
     #[serde(default)]
     pub note: Option<String>,
     /// Key pairs.
@@ -75,7 +75,7 @@ pub struct Ratio {
 pub struct Pkeyutl {
     /// The version of the command.
     pub openssl: String,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
     /// The algorithms.
@@ -85,14 +85,14 @@ pub struct Pkeyutl {
 /// One algorithm of one provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PkeyutlRow {
-    /// OpenSSL's main name for it; where nobody serves it, as it was named.
+    /// OpenSSL's main name of the algorithm; the requested name if no provider serves it.
     pub algorithm: String,
     /// Whose code was asked to serve.
     pub provider: Provider,
     /// Whether there are figures.
     #[serde(default)]
     pub status: Status,
-    /// Why there are none.
+    /// The reason why figures are missing.
     #[serde(default)]
     pub note: Option<String>,
     /// Bytes of the message.

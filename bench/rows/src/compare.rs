@@ -1,4 +1,5 @@
-//! Rows of the engine beside those of other libraries: which belong together, and which is the best.
+//! Compares rows of the engine with those of other libraries: which rows are comparable, and which
+//! is the best.
 //!
 //! The pages of docs and `gabion report` compare by the same rules.
 
@@ -6,8 +7,8 @@ use std::borrow::Borrow;
 
 use crate::operations::{Key, Peer, Subject, Timing};
 
-/// What the rows that are compared with other libraries have in common: their names, or how these begin
-/// where they end in a dash.
+/// The families of rows that are compared with other libraries: their names, or prefixes of names
+/// if they end in a dash.
 pub const FAMILIES: [(&str, &[&str]); 12] = [
     ("ML-KEM", &["ML-KEM-"]),
     ("Hybrid KEMs of TLS", &["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024"]),
@@ -23,7 +24,7 @@ pub const FAMILIES: [(&str, &[&str]); 12] = [
     ("ECDSA", &["ECDSA-"]),
 ];
 
-/// What ends in a dash is the start of names.
+/// Returns whether a name matches; a pattern that ends in a dash is a prefix.
 pub fn is_named(wanted: &str, name: &str) -> bool {
     name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
 }
@@ -51,13 +52,13 @@ pub fn best<'r, R: Borrow<Peer>>(subject: &Subject, peers: &'r [R]) -> Option<&'
     fewest(of().filter(with_key)).or_else(|| fewest(of()))
 }
 
-/// An operation of the engine, and what it is held against.
+/// An operation of the engine, and the rows it is compared with.
 pub struct Comparison<'r> {
-    /// The operation by itself.
+    /// The single operation.
     pub one: &'r Timing,
-    /// The same in a batch of 64, where that was measured.
+    /// The operation in a batch of 64, if that was measured.
     pub batch: Option<&'r Timing>,
-    /// The best of the other libraries, where one has it.
+    /// The best of the other libraries, if one has it.
     pub peer: Option<&'r Peer>,
 }
 

@@ -1,4 +1,4 @@
-//! What a TLS connection takes: bytes on the wire, and memory.
+//! The costs of a TLS connection: bytes on the wire, and memory.
 
 use serde::{Deserialize, Serialize};
 
@@ -80,7 +80,7 @@ pub struct Wire {
     pub provider: Provider,
     /// The OpenSSL that was loaded.
     pub openssl: String,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -94,7 +94,7 @@ pub struct WireFigures {
     pub bytes_c2s: u64,
     /// From server to client.
     pub bytes_s2c: u64,
-    /// What the formula says.
+    /// The number that the formula predicts.
     pub predicted: u64,
     /// Everything that depends on no algorithm.
     pub base: u64,
@@ -163,7 +163,7 @@ pub struct Memory {
     pub provider: Provider,
     /// The OpenSSL that was loaded.
     pub openssl: String,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }

@@ -2,10 +2,10 @@
 
 /// CPU time that the calling thread has used, in nanoseconds.
 ///
-/// The thread's own clock and not the time-stamp counter: a full handshake is long enough to be
-/// interrupted, and on a busy machine the counter would bill us for whoever interrupted. A reading
-/// costs a system call, 0.3 to 0.7 us, against sides of 150 us and more with two or three readings
-/// each; the bias is below 1 % and the same for every provider.
+/// The thread's CPU clock and not the time-stamp counter: a full handshake is long enough to be
+/// interrupted, and on a busy machine the counter would include the interruptions. A reading costs
+/// a system call, 0.3 to 0.7 us, against sides of 150 us and more with two or three readings each;
+/// the bias is below 1 % and equal for every provider.
 pub fn thread_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }

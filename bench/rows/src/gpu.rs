@@ -1,4 +1,4 @@
-//! Batches on a GPU: what its kernels take by themselves, and what a caller gets.
+//! Batches on a GPU: the time of its kernels alone, and the rate for callers.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,24 +12,24 @@ pub struct Gpu {
     /// Of what.
     #[serde(flatten)]
     pub subject: Subject,
-    /// What comes back from key generation: `ek`, or `ek, dk`, or `pk, sk`. Other operations do not say it.
+    /// The outputs of key generation: `ek`, or `ek, dk`, or `pk, sk`. Absent for other operations.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub returns: Option<String>,
     /// `cuda`.
     pub backend: String,
     /// Operations of a batch.
     pub batch: usize,
-    /// Threads of the host, each with batches and buffers of its own.
+    /// Threads of the host, each with separate batches and buffers.
     pub threads: usize,
     /// Where the buffers of the host are.
     pub memory: HostMemory,
-    /// What the kernels take by themselves, of one thread.
+    /// The time of the kernels alone, with one thread.
     pub kernel: Option<Kernel>,
     /// From call to return, with everything in between; none for kernels that no backend runs.
     pub end_to_end: Option<EndToEnd>,
     /// On which device.
     pub device: Device,
-    /// What the device is in.
+    /// The machine that contains the device.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -55,7 +55,7 @@ impl HostMemory {
     }
 }
 
-/// What kernels take, by the device's own events around each of them.
+/// Times of kernels, by the device's events around each of them.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kernel {
     /// Operations a second, if the device did nothing else.
@@ -66,7 +66,7 @@ pub struct Kernel {
     pub operations: u64,
 }
 
-/// What callers get, by the clock on the wall.
+/// Rates for callers, in wall time.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EndToEnd {
     /// Operations a second of all threads. An operation counts once its verdict and its batch's sample are checked.
@@ -127,7 +127,7 @@ pub struct Profile {
     pub ns_per_op: f64,
     /// On which device.
     pub device: Device,
-    /// What the device is in.
+    /// The machine that contains the device.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -139,7 +139,7 @@ pub struct Offload {
     pub way: String,
     /// The parameter set.
     pub algorithm: String,
-    /// What was done.
+    /// The operation.
     pub operation: String,
     /// Threads, each with one operation at a time; of a GPU, operations of a batch.
     pub jobs: usize,
@@ -159,7 +159,7 @@ pub struct Offload {
     pub device_busy: Option<f64>,
     /// Which code that was: a library's version, a device's name.
     pub code: String,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }

@@ -1,4 +1,4 @@
-//! TLS handshakes: what they cost each side, whoever serves their operations.
+//! The cost of TLS handshakes for each side, by provider.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,7 +40,7 @@ pub enum Provider {
     /// OpenSSL's default provider over a libcrypto with the core patch, switched on; in a process of
     /// its own.
     Offload,
-    /// aws-lc-rs, which rustls takes where it is told of no other.
+    /// aws-lc-rs, the default of rustls.
     #[serde(rename = "aws-lc-rs")]
     AwsLcRs,
 }
@@ -87,7 +87,7 @@ pub struct Handshake {
     pub bytes_s2c: u64,
     /// Slices that the medians are over.
     pub samples: usize,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
     /// TLS version that was negotiated.
@@ -106,8 +106,8 @@ pub struct Handshake {
     /// The TLS that made the handshakes.
     #[serde(default)]
     pub stack: Stack,
-    /// What both sides asked for: a group, or `default` where libssl's own list was left to it. The client
-    /// then makes two key shares.
+    /// The group that both sides requested, or `default` for libssl's own list. The client then
+    /// makes two key shares.
     #[serde(default)]
     pub groups: String,
 }
@@ -180,7 +180,7 @@ pub struct OldSide {
     pub tx_mb_s: f64,
 }
 
-/// What one side took, in CPU time.
+/// The CPU time of one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SideFigures {
     /// All handshakes.
@@ -219,8 +219,8 @@ pub struct ConnectionFigures {
     pub client: SideFigures,
     /// Both sides' CPU time from the first byte of a connection to the last one of 50 KiB; median.
     pub last_byte_50k_ms: f64,
-    /// Elapsed time of a client over the loopback, from its connecting to the last byte of 50 KiB; median.
-    /// Not a number in rows of before it was measured.
+    /// Elapsed time of a client over the loopback, from its connecting to the last byte of 50 KiB;
+    /// median. NaN in older rows, which lack it.
     #[serde(default = "unknown")]
     pub last_byte_50k_elapsed_ms: f64,
     /// Handshakes a second with 1, 2, 4 .. threads.
@@ -253,7 +253,7 @@ pub struct Connections {
     pub figures: Option<ConnectionFigures>,
     /// The OpenSSL that was loaded.
     pub openssl: String,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -348,7 +348,7 @@ pub struct Switch {
     /// Whether the switch slows a connection that is alone; none where more are under way.
     #[serde(default)]
     pub alone: Option<LoneVerdict>,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
     /// The OpenSSL that was loaded.

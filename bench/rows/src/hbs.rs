@@ -1,4 +1,4 @@
-//! Hash-based signatures with a state: a set, what it takes, and what it is held against.
+//! Stateful hash-based signatures: a parameter set, its costs, and the rows it is compared with.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,13 +25,14 @@ pub struct Hbs {
     pub ops_per_s: f64,
     /// Of the slowest signature to the median one, in time of the processor.
     pub max_over_median: Option<f64>,
-    /// What its hashes would take with all lanes full, and those that wait for each other alone.
+    /// The cost of its hashes with all lanes full, and of dependent hashes one by one.
     pub floor_cycles: Option<f64>,
     /// How far it is from that.
     pub over_floor: Option<f64>,
     /// Core cycles of a compression of SHA-256 with all lanes full, and alone.
     pub cycles_per_compression: [Option<f64>; 2],
-    /// What wolfSSL's manual has of the set: operations a second of 1 thread and of 4, of another processor.
+    /// The figures for the set in wolfSSL's manual: operations a second of 1 thread and of 4, on
+    /// another processor.
     pub seed_ops_per_s: Option<[f64; 2]>,
     /// The quickest of other libraries.
     pub peer: Option<String>,
@@ -40,7 +41,7 @@ pub struct Hbs {
     /// Every one of them.
     #[serde(default)]
     pub peers: Vec<PeerFigures>,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -77,7 +78,7 @@ pub struct Durable {
     pub over_expected: f64,
     /// How many times as long as in memory.
     pub over_memory: f64,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -120,7 +121,8 @@ impl Hbs {
     }
 }
 
-/// What rows of other libraries call a set, whose names there stand beside those of other schemes.
+/// Returns the name of a set in rows of other libraries, where it has to differ from names of other
+/// schemes.
 pub fn peer_name(set: &str) -> String {
     if set.starts_with('L') { format!("HSS-{set}") } else { set.to_owned() }
 }

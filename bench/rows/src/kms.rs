@@ -4,15 +4,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Machine;
 
-/// What is asked: a line of `gabion bench kms --json`.
+/// A request: a line of `gabion bench kms --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Kms {
-    /// Whose service it is, with its version, where it is another's.
+    /// The name and version of the service, if it is not Gabion's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<String>,
-    /// What was asked.
+    /// The request.
     pub request: Request,
-    /// The key's algorithm, by the service's name; empty where there is no key.
+    /// The key's algorithm, by the service's name; empty for requests without a key.
     pub algorithm: String,
     /// How the service was reached.
     pub through: Transport,
@@ -42,7 +42,7 @@ pub struct Kms {
     /// `schedstat`.
     #[serde(default)]
     pub server_waited_us_per_op: Option<f64>,
-    /// Signatures, or requests that are none, a second.
+    /// Signatures a second, or requests a second for requests that do not sign.
     pub ops_per_s: f64,
     /// Median of a request that does nothing, over the same connections in turns with these, in microseconds.
     pub floor_us: Option<f64>,
@@ -71,10 +71,10 @@ pub struct Kms {
     pub requests: usize,
     /// Turns that they were measured in.
     pub rounds: usize,
-    /// What else the machine did meanwhile.
+    /// The machine's other load meanwhile.
     #[serde(default)]
     pub around: MachineLoad,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -97,7 +97,7 @@ impl MachineLoad {
     pub const OTHERS_MAX: f64 = 0.05;
 }
 
-/// What is asked of the service.
+/// The kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Request {
@@ -108,7 +108,7 @@ pub enum Request {
     Sign,
     /// Verdicts on signatures, of a key that was used before.
     Verify,
-    /// The same of keys that were all used before, each time another one of many.
+    /// Verifications by keys that were all used before, each time another one of many.
     Fresh,
     /// Verdicts on signatures of keys that nothing is kept of.
     Cold,

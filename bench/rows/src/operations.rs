@@ -58,12 +58,12 @@ impl Key {
     }
 }
 
-/// What is measured: rows that agree in this are compared.
+/// The measured operation: rows that agree in this are compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Subject {
     /// The parameter set, by its standard name.
     pub algorithm: String,
-    /// What was done.
+    /// The operation.
     pub operation: Operation,
     /// With which kind of key.
     pub key: Key,
@@ -87,7 +87,7 @@ pub struct Timing {
     /// Time and cycles of one operation on one thread; operations a second of all threads.
     #[serde(flatten)]
     pub figures: Figures,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Machine,
 }
@@ -105,7 +105,7 @@ pub struct RunOperation {
     /// The engine's row.
     #[serde(flatten)]
     pub timing: Timing,
-    /// What OpenSSL's own code does of the same in a second, one at a time.
+    /// The rate of the operation in OpenSSL's own code, one at a time.
     #[serde(default)]
     pub openssl_ops_per_s: Option<f64>,
 }
@@ -113,7 +113,7 @@ pub struct RunOperation {
 /// An operation of another library: a line of `gabion-peers --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Peer {
-    /// What it takes.
+    /// Its times.
     #[serde(flatten)]
     pub timing: Timing,
     /// Where its randomness comes from.
@@ -150,7 +150,8 @@ pub struct Identity {
     pub build: String,
 }
 
-/// What several threads do together: a line of the example `threads`. Its first rows are of no algorithm.
+/// The combined rate of several threads: a line of the example `threads`. Its first rows have no
+/// algorithm.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Threads {
     /// The parameter set.
@@ -172,15 +173,15 @@ pub struct Threads {
     pub threads: usize,
     /// Operations a second of all of them.
     pub ops_per_s: f64,
-    /// What it was measured on.
+    /// The machine that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
 }
 
-/// What an operation would cost with every lane full: a line of the program `floors`.
+/// The cost of an operation with every lane full: a line of the program `floors`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Floor {
-    /// Of what.
+    /// The measured operation.
     #[serde(flatten)]
     pub subject: Subject,
     /// The backend whose kernels were timed.
@@ -223,14 +224,14 @@ pub struct Reference {
     pub subject: Subject,
     /// Its core cycles.
     pub core_cycles_per_op: f64,
-    /// What is to be known of it.
+    /// Remarks on the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// On what.
     pub machine: String,
 }
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ReferenceKind {

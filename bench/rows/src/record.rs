@@ -1,4 +1,4 @@
-//! Rows as they come out of files: of whatever kind, and of before too.
+//! Rows of result files: of all kinds, including older formats.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -14,19 +14,19 @@ use crate::machine::Machine;
 use crate::operations::{Floor, Peer, Reference, RunOperation, Threads};
 use crate::size::Module;
 
-/// A row, and what it says of its making.
+/// A row with its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
     /// When it was measured, on what and with what.
     pub origin: Origin,
-    /// What was measured.
+    /// The measurement.
     pub row: Row,
 }
 
-/// What a row says of its making, as far as it does.
+/// The origin of a row, as far as the row records it.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize)]
 pub struct Origin {
-    /// On what it was measured.
+    /// The machine that was measured.
     #[serde(default)]
     pub machine: Host,
     /// When: `2026-11-25T09:30:59Z`.
@@ -54,7 +54,7 @@ pub enum Host {
     Unknown,
 }
 
-/// What `gabion run` writes.
+/// The output of `gabion run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFile {
     /// When it was written.
@@ -71,7 +71,7 @@ pub struct RunFile {
     pub engine: Vec<RunOperation>,
 }
 
-/// A handshake of `gabion run`: who served it, and what it costs with each provider.
+/// A handshake of `gabion run`: the code that served it, and its cost with each provider.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunHandshakes {
     /// TLS version that was negotiated.
@@ -147,7 +147,7 @@ pub enum Row {
     Floor(Floor),
     /// bench/results/recorded.ndjson.
     Reference(Reference),
-    /// What nothing in Rust looks into.
+    /// A kind of row that Rust code does not read.
     Other,
 }
 
@@ -206,7 +206,7 @@ impl Record {
     fn of(value: &Value) -> Result<Record, String> {
         let row = Row::of(value)?;
         let mut origin = match &row {
-            // Nobody asks, and other people's fields may be anything.
+            // Unused, and fields of foreign rows may be anything.
             Row::Other => Origin::default(),
             _ => parse("results", value)?,
         };
@@ -261,7 +261,7 @@ impl RunFile {
 /// The rows of a file: one object a line, a single one over many lines, or what `gabion run` writes.
 ///
 /// # Errors
-/// A sentence about the first object that is none, or lacks a field of its kind.
+/// A sentence about the first malformed object, or the first that lacks a field of its kind.
 pub fn read(text: &str) -> Result<Vec<Record>, String> {
     let values = match serde_json::from_str::<Value>(text) {
         Ok(run) if run["engine"][0].is_object() => {

@@ -1,4 +1,4 @@
-//! What families of algorithms add to the module.
+//! The size that families of algorithms add to the module.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +17,10 @@ pub struct Part {
     pub without: u64,
 }
 
-/// The same module, built without a family of algorithms.
+/// The module, built without a family of algorithms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Build {
-    /// What was left out.
+    /// The family that was left out.
     pub without: String,
     /// The file's stripped size.
     pub stripped_bytes: u64,
@@ -35,12 +35,11 @@ pub struct Module {
     pub file: String,
     /// Its size.
     pub file_bytes: u64,
-    /// What remains of it when symbols and debug information are stripped: the end of the last
-    /// part that is loaded.
+    /// The size without symbols and debug information: the end of the last part that is loaded.
     pub stripped_bytes: u64,
     /// Part by part, the largest first; `shared` is what is not any family's.
     pub parts: Vec<Part>,
-    /// The builds without one family each that were measured beside it.
+    /// The additional builds that each lack one family.
     #[serde(default)]
     pub builds: Vec<Build>,
     /// The version of this program, with which the module is built.
@@ -49,7 +48,7 @@ pub struct Module {
     /// The commit that the module was built from, where that was said.
     #[serde(default)]
     pub commit: Option<String>,
-    /// What it was measured on; the size depends on its compiler alone.
+    /// The machine that was measured; the size depends on its compiler alone.
     #[serde(default)]
     pub machine: Machine,
 }

@@ -1,4 +1,4 @@
-//! What became of a row of a table: figures, or the reason why there are none.
+//! The status of a row in a table: figures, or the reason why they are missing.
 
 use serde::{Deserialize, Serialize};
 

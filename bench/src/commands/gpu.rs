@@ -32,7 +32,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// What only a GPU has, if it was asked for.
+    /// Returns the name of an option that only applies to a GPU, if one was given.
     pub fn of_a_gpu(&self) -> Option<&'static str> {
         let is_asked = [
             ("--device", self.device != 0),
@@ -81,7 +81,8 @@ struct Table {
 }
 
 impl Table {
-    /// What standard output gets of it; what is left out is said on standard error.
+    /// Returns the text for standard output; cases that were left out are reported on standard
+    /// error.
     fn text(&mut self, event: &Event) -> Result<String, String> {
         match event {
             Event::LeftOut(why) => {

@@ -112,8 +112,8 @@ impl CommonOptions {
         providers.into_iter().map(make).collect()
     }
 
-    /// Measures every algorithm with every provider. One that fails does not lose the rows of the others:
-    /// its failure comes beside them.
+    /// Measures every algorithm with every provider. A failure does not lose the rows of the
+    /// others: it is returned in addition to them.
     fn measure<R>(
         &self,
         algorithms: &[String],

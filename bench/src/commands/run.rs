@@ -1,4 +1,4 @@
-//! `gabion run`: one handshake with us in it, and what it costs with and without us.
+//! `gabion run`: one handshake served by Gabion, and its cost with and without it.
 
 mod handshake;
 mod stock;
@@ -133,7 +133,7 @@ fn version(settings: &Settings) -> Option<String> {
     settings.layout.manifest().ok().flatten().map(|manifest| manifest.version)
 }
 
-/// What the two providers' handshakes cost.
+/// The costs of the two providers' handshakes.
 struct Handshakes {
     default: tls::Row,
     gabion: tls::Row,

@@ -1,4 +1,5 @@
-//! What the measuring commands share: where OpenSSL is, whose code serves, how rows are printed.
+//! Common parts of the measuring commands: the location of OpenSSL, the providers, the output of
+//! rows.
 
 use std::path::PathBuf;
 

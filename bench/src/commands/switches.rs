@@ -61,7 +61,7 @@ enum SwitchName {
 }
 
 impl SwitchName {
-    /// As the provider's section of a configuration file names it.
+    /// Returns the name in the provider's section of a configuration file.
     fn name(self) -> &'static str {
         match self {
             SwitchName::KeyPools => "key-pools",
@@ -70,7 +70,8 @@ impl SwitchName {
         }
     }
 
-    /// Connections of a thread where nobody says how many: without jobs, `async-jobs` changes nothing.
+    /// Returns the default number of connections of a thread: without jobs, `async-jobs` has no
+    /// effect.
     fn connections(self) -> usize {
         usize::from(self == SwitchName::AsyncJobs)
     }
@@ -93,7 +94,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     verdict(&rows)
 }
 
-/// What is measured, row by row.
+/// Returns the measurements, row by row.
 fn configs(args: Args) -> Result<Vec<Config>, Failure> {
     let (prefix, modules) = args.setup.places()?;
     let row = |(switch, group, signature, threads, connections): (&str, &str, &str, _, _)| Config {

@@ -9,7 +9,7 @@ use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, check_equal, chec
 use crate::Error;
 use crate::inputs;
 
-/// What the calls of one case work on, and what must come out.
+/// The inputs of one case's calls, and the expected outputs.
 pub struct Inputs {
     params: &'static Params,
     /// Lanes of a call.
@@ -79,7 +79,7 @@ fn part<T>(all: &[T], number: usize, batch: usize, len: usize) -> &[T] {
     &all[number * batch * len..(number + 1) * batch * len]
 }
 
-/// What one thread keeps: its output buffers, and views of the inputs.
+/// The state of one thread: its output buffers, and views of the inputs.
 struct Lanes<'a> {
     inputs: &'a Inputs,
     messages: Vec<Message<'a>>,
@@ -152,7 +152,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// What one thread times.
+/// Returns the call that one thread times.
 pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> {
     let mut lanes = Lanes::new(inputs);
     Box::new(move |number| lanes.run(engine, case, number % inputs.batches, &inputs.sigs))

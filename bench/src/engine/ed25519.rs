@@ -8,7 +8,7 @@ use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, check_equal, chec
 use crate::Error;
 use crate::inputs;
 
-/// What the calls of one case work on, and what must come out.
+/// The inputs of one case's calls, and the expected outputs.
 pub struct Inputs {
     rules: Rules,
     /// Lanes of a call.
@@ -21,7 +21,7 @@ pub struct Inputs {
     messages: Vec<[u8; inputs::MESSAGE_BYTES]>,
     /// By item: the signature under the case's key.
     sigs: Vec<u8>,
-    /// What the signatures of a sum are multiplied by.
+    /// The multipliers of the signatures in a sum.
     z: Option<Vec<[u8; 16]>>,
 }
 
@@ -68,7 +68,7 @@ fn part<T>(all: &[T], number: usize, batch: usize, len: usize) -> &[T] {
     &all[number * batch * len..(number + 1) * batch * len]
 }
 
-/// What one thread keeps: its output buffers, keys, and views of the inputs.
+/// The state of one thread: its output buffers, keys, and views of the inputs.
 struct Lanes<'a> {
     inputs: &'a Inputs,
     messages: Vec<&'a [u8]>,
@@ -145,7 +145,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// What one thread times.
+/// Returns the call that one thread times.
 pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> {
     let mut lanes = Lanes::new(engine, inputs);
     Box::new(move |number| match &mut lanes {

@@ -39,7 +39,7 @@ enum Pairs {
     Exchange(Vec<ExchangePrivateKey>),
 }
 
-/// What the calls of one case work on.
+/// The inputs of one case's calls.
 pub struct Inputs {
     algorithm: Algorithm,
     batch: usize,
@@ -128,7 +128,7 @@ fn plain(messages: &[[u8; inputs::MESSAGE_BYTES]]) -> Vec<Message<'_>> {
     messages.iter().map(|message| Message::Pure { context: &[], message }).collect()
 }
 
-/// What one thread keeps: its output buffers.
+/// The state of one thread: its output buffers.
 struct Outputs {
     stream: Stream,
     status: Vec<Status>,
@@ -290,7 +290,7 @@ fn exchange(
     Ok(())
 }
 
-/// What one thread times.
+/// Returns the call that one thread times.
 pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> {
     let mut out = Outputs::new(inputs);
     Box::new(move |number| run(engine, inputs, case, number % inputs.batches, &mut out))

@@ -9,7 +9,7 @@ use super::{Call, Case, KEYS, Key, Operation, all_ok, batches, check_equal};
 use crate::Error;
 use crate::inputs;
 
-/// What the calls of one parameter set work on, and what must come out.
+/// The inputs of one parameter set's calls, and the expected outputs.
 pub struct Inputs {
     params: &'static Params,
     /// Lanes of a call.
@@ -157,7 +157,7 @@ fn cached(inputs: &Inputs) -> (Vec<&EncapsKey>, Vec<&DecapsKey>) {
     (decaps.iter().map(|key| key.encaps_key()).collect(), decaps)
 }
 
-/// What one thread times.
+/// Returns the call that one thread times.
 pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> {
     let mut out = Outputs::new(inputs);
     let (encaps, decaps) = cached(inputs);

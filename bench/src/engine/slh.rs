@@ -13,7 +13,7 @@ const KEYS: usize = 4;
 /// Batches that calls take in turn.
 const BATCHES: usize = 2;
 
-/// What the calls of one case work on, and what must come out.
+/// The inputs of one case's calls, and the expected outputs.
 pub struct Inputs {
     params: &'static Params,
     batch: usize,
@@ -79,7 +79,7 @@ fn part<T>(all: &[T], number: usize, batch: usize, len: usize) -> &[T] {
     &all[number * batch * len..(number + 1) * batch * len]
 }
 
-/// What one thread keeps: its output buffers, keys, and views of the inputs.
+/// The state of one thread: its output buffers, keys, and views of the inputs.
 struct Lanes<'a> {
     inputs: &'a Inputs,
     messages: Vec<Message<'a>>,
@@ -158,7 +158,7 @@ impl<'a> Lanes<'a> {
     }
 }
 
-/// What one thread times.
+/// Returns the call that one thread times.
 pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> {
     let mut lanes = Lanes::new(engine, inputs);
     Box::new(move |number| match &mut lanes {

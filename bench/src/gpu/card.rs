@@ -1,4 +1,4 @@
-//! A device under measurement: what goes over its bus is counted, and what it tells of itself is asked for.
+//! A device under measurement: counts the traffic over its bus, and queries its properties.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -6,26 +6,26 @@ use std::time::Duration;
 use gabion_cuda::{Device, Fault, Launch, forward_device};
 use gabion_rows::gpu;
 
-/// What kernels of one name took, by the device's own events.
+/// The time of the kernels with one name, by the device's events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Time {
     /// The kernel.
     pub kernel: String,
     /// How often it ran.
     pub launches: u64,
-    /// Nanoseconds of all of that.
+    /// Nanoseconds of all launches.
     pub ns: f64,
 }
 
 /// A device that tells of itself.
 pub trait Card: Device {
-    /// What it is.
+    /// Returns the device's description.
     fn describe(&self) -> gpu::Device;
 
-    /// Whether each kernel is timed from here on. Times of before are forgotten.
+    /// Turns timing of kernels on or off, and discards earlier times.
     fn profile(&self, is_on: bool);
 
-    /// What kernels took since it was asked to time them.
+    /// Returns the times of kernels since timing was turned on.
     fn times(&self) -> Vec<Time>;
 
     /// Millijoules since the driver was loaded; none where it does not count them.
@@ -60,7 +60,8 @@ impl<D: Card> InstrumentedCard<D> {
         &self.device
     }
 
-    /// Whether each kernel is timed from here on, while one thread uses the device. Times of before are forgotten.
+    /// Turns timing of kernels on or off, while one thread uses the device, and discards earlier
+    /// times.
     pub fn profile(&self, is_on: bool) {
         self.is_timed.store(is_on, Ordering::Relaxed);
         self.device.profile(is_on);

@@ -1,4 +1,4 @@
-//! What can be measured.
+//! The cases that can be measured.
 
 use gabion_engine::{Algorithm, Family};
 use gabion_rows::operations::{Key, Operation, Subject};
@@ -67,13 +67,13 @@ impl Case {
         format!("{}:{}:{key}", self.of(), self.operation.word())
     }
 
-    /// What rows say of it.
+    /// Returns the case as rows identify it.
     pub fn subject(&self) -> Subject {
         let algorithm = self.of().to_owned();
         Subject { algorithm, operation: self.operation, key: self.key }
     }
 
-    /// What comes back from key generation.
+    /// Returns the names of key generation's outputs.
     pub fn returns(&self) -> Option<String> {
         let words = match self.algorithm.info().family {
             Family::MlKem if self.is_seed => "ek",

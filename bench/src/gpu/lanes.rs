@@ -1,4 +1,4 @@
-//! A batch of a case, in buffers of somebody's.
+//! A batch of a case, in the caller's buffers.
 //!
 //! Lane `i` is item `i + shift` of the pool, round and round, so that a batch of a million takes no longer to make than to
 //! copy.
@@ -14,7 +14,7 @@ use super::pool::{Column, KEYS, Pool, pure};
 use super::stateful::Public;
 use crate::Error;
 
-/// One batch of a case in buffers of somebody's.
+/// One batch of a case in the caller's buffers.
 pub struct Lanes<'a> {
     pool: &'a Pool,
     shift: usize,

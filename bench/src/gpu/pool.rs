@@ -57,14 +57,14 @@ pub(super) struct ExpandedKeys {
     pub(super) stateful: Option<Public>,
 }
 
-/// What batches of a case are made of.
+/// The items that batches of a case consist of.
 pub struct Pool {
     pub(super) case: Case,
     pub(super) known: ExpandedKeys,
     pub(super) messages: Vec<[u8; inputs::MESSAGE_BYTES]>,
-    /// Inputs, and what must come out.
+    /// The inputs.
     pub inputs: Vec<Column>,
-    /// Likewise.
+    /// The expected outputs.
     pub outputs: Vec<Column>,
 }
 

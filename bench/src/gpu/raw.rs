@@ -51,7 +51,7 @@ impl Raw {
         format!("{}:{}:{}", self.algorithm, Operation::Derive.word(), Key::Fresh.word())
     }
 
-    /// What rows say of it.
+    /// Returns the case as rows identify it.
     pub fn subject(&self) -> Subject {
         let algorithm = self.algorithm.to_owned();
         Subject { algorithm, operation: Operation::Derive, key: Key::Fresh }

@@ -27,7 +27,7 @@ pub(super) enum Public {
 /// A key of a set, and its first signatures.
 ///
 /// # Errors
-/// `Usage` for a set that nobody knows; `Failed` if the processor does not make them.
+/// `Usage` for an unknown set; `Failed` if the processor does not make them.
 pub(super) fn signed(name: &str, messages: &[&[u8]]) -> Result<(Public, Vec<Vec<u8>>), Error> {
     let set = SETS.iter().find(|set| set.name() == name);
     let set = set.ok_or_else(|| Error::Usage(format!("there is no set {name}")))?;

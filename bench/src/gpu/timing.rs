@@ -54,7 +54,7 @@ pub fn end_to_end<D: Card>(
     memory: &mut [u8],
 ) -> Result<Option<EndToEnd>, Error> {
     let mut batches = batches(pool, lanes, threads, memory)?;
-    // Once before, for whoever sets itself up at first use.
+    // One call in advance, because some code initializes at first use.
     let mut compared = 0;
     if let Some(first) = batches.first_mut() {
         match run(cuda, first)? {
@@ -137,7 +137,7 @@ fn work<D: Card>(
     seconds: f64,
 ) -> Result<ThreadResult, Error> {
     let mut done = ThreadResult::default();
-    // Whoever fails must not leave the others at a barrier.
+    // A thread that fails must not leave the others at a barrier.
     let first = run_checked(cuda, batch, true);
     start.wait();
     start.wait();

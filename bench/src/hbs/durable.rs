@@ -1,4 +1,5 @@
-//! What a signature takes whose state is on a disk, beside one whose state is in memory, and beside a sync by itself.
+//! The time of a signature with its state on a disk, compared to one with its state in memory, and
+//! to a sync alone.
 //!
 //! ```text
 //!   round:   memory    the key, by a ledger in memory
@@ -45,7 +46,7 @@ const ROUNDS: usize = 5;
 /// Bytes of a block of the state.
 const BLOCK: usize = 4096;
 
-/// What to measure, and where.
+/// The options of a measurement, and its folder.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Only rows whose `set:operation` matches.
@@ -220,7 +221,7 @@ struct OnDisk<'a> {
     engine: &'static Engine,
     set: &'a Set,
     folder: TempDir,
-    /// What was synced on its disk.
+    /// The counter of syncs on its disk.
     disk: CountingDisk,
     around: Environment,
     made: GeneratedKey,
@@ -265,7 +266,7 @@ impl<'a> OnDisk<'a> {
             next: 0,
             warn_at: None,
             anchors: &anchors,
-            // Whoever measures one wants to know.
+            // Measuring a network file system is a deliberate choice.
             allow_network: true,
             note: "made by `gabion bench hbs --durable`",
         };

@@ -74,7 +74,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// As many as there are, where all fill lanes.
+    /// Returns the number of all compressions, as if all filled lanes.
     fn all(self) -> f64 {
         self.lanes + self.alone
     }
@@ -113,7 +113,7 @@ impl Set {
         })
     }
 
-    /// As keys with files name them.
+    /// Returns the sets in the form for keys with files.
     pub fn sets(&self) -> Result<Sets, Error> {
         Ok(match self.scheme {
             Scheme::Hss { w } => Sets::Hss(self.hss(w)?),
@@ -151,7 +151,7 @@ impl Set {
         }
     }
 
-    /// What was published of an operation.
+    /// Returns the published figures of an operation.
     pub fn seed(&self, operation: Operation) -> Option<[f64; 2]> {
         let [sign, verify] = self.seed?;
         match operation {
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// As RFC 8391 counts calls of hash functions, with 4 compressions a step and 6 a node.
+    /// The counts of RFC 8391 in calls of hash functions, with 4 compressions a step and 6 a node.
     #[test]
     fn counts_of_xmss_are_those_of_the_standard() {
         let of = |name| SETS.iter().find(|set| set.name() == name).unwrap();

@@ -1,4 +1,4 @@
-//! What the machine does beside a measurement, from /proc.
+//! The machine's other load during a measurement, from /proc.
 
 use std::fs;
 
@@ -18,7 +18,7 @@ pub struct Watch {
     disturbed: usize,
 }
 
-/// What was counted at a moment, in ticks of /proc/stat, and nanoseconds of the processes that are measured.
+/// Counters at one moment, in ticks of /proc/stat, and nanoseconds of the measured processes.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     total: u64,
@@ -27,7 +27,7 @@ pub struct Counts {
     own_ns: u64,
 }
 
-/// The same of a turn, in ticks.
+/// The counters of a turn, in ticks.
 #[derive(Clone, Copy, Default)]
 struct Turn {
     total: f64,
@@ -146,7 +146,7 @@ mod tests {
         };
         watch.turn(None, spin).unwrap();
         let around = watch.load();
-        // Other tests run beside it.
+        // Other tests run in parallel.
         assert!((0.0..=1.0).contains(&around.others) && (0.0..=1.0).contains(&around.steal));
         assert!(watch.all.total >= 10.0, "{}", watch.all.total);
     }

@@ -1,4 +1,4 @@
-//! A server in a process of its own, and what is read of it from outside.
+//! A server in a separate process, and its figures as read from outside.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -25,7 +25,7 @@ pub struct ServerProcess {
     settings: Settings,
 }
 
-/// What the process is told to serve.
+/// The configuration of the server process.
 #[derive(Clone, Serialize, Deserialize)]
 struct Task {
     folder: PathBuf,
@@ -85,7 +85,7 @@ impl ServerProcess {
 
     /// Ends it. The store stays.
     pub fn end(&mut self) {
-        // One that has ended already is none to kill.
+        // Killing a process that has ended already is harmless.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -140,9 +140,10 @@ impl ServerProcess {
         line.trim().trim_end_matches(" kB").parse().ok()
     }
 
-    /// Writes as many bytes as a use's record has into a file beside its log, whose bytes were written before, and has them
-    /// synced, so many times: from the server's core, since a disk's interrupts go to one of them, and where one client asks
-    /// with a pause between, as long as that between the syncs of its requests.
+    /// Writes as many bytes as a use's record has into a file in the log's folder, whose bytes were
+    /// written before, and syncs it, `times` times. It runs on the server's core, since a disk's
+    /// interrupts go to one of them, and with one client it pauses in between as long as the client
+    /// does between the syncs of its requests.
     pub fn sync_again_and_again(&self, times: usize, ns: &mut Vec<u64>) -> Result<(), Error> {
         use std::os::unix::fs::FileExt;
         const RECORD: usize = 640;
@@ -180,7 +181,7 @@ fn spawn_server(task: &Task) -> Result<Child, Error> {
     let program = std::env::current_exe().map_err(not_ready)?;
     let mut command = Command::new(program);
     command.args(["kms", "--task", &text]);
-    // It is killed at the end, and what it keeps for the time that it serves goes with the folder.
+    // It is killed at the end; its temporary files go with the folder.
     command.env("TMPDIR", &task.folder);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(not_ready)
 }
@@ -188,11 +189,11 @@ fn spawn_server(task: &Task) -> Result<Child, Error> {
 /// Serves what `task` says, which [`measure`](super::measure) wrote, until it is killed. `say` gets a line once it serves.
 ///
 /// # Errors
-/// `Usage` when the task is none; `NotReady` where there is no server.
+/// `Usage` if the task is malformed; `NotReady` if the server does not start.
 pub fn serve(task: &str, say: impl FnOnce(&str)) -> Result<(), Error> {
     let task: Task = serde_json::from_str(task)
         .map_err(|cause| Error::Usage(format!("that is no task of `bench kms`: {cause}")))?;
-    // Whoever measures may be killed, and nobody else would end this.
+    // If the measuring process is killed, this one has to end too.
     set_parent_process_death_signal(Some(Signal::TERM)).map_err(not_ready)?;
     let _pinned = pin_to_core(0, task.has_core);
     let config = configuration(&task.folder)?;

@@ -11,7 +11,7 @@ use crate::wire;
 /// Connections that a child makes: one to get warm, one that counts.
 pub(super) const CONNECTIONS: usize = 2;
 
-/// What the preloaded library has counted; its layout is written in probe.rs.
+/// The counters of the preloaded library; probe.rs defines the layout.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Heap {
@@ -62,11 +62,10 @@ impl Probe {
     }
 }
 
-/// Does what `task` says, which [`measure`](super::measure) wrote, and returns what it took as
-/// JSON.
+/// Runs the `task` that [`measure`](super::measure) wrote, and returns the figures as JSON.
 ///
 /// # Errors
-/// `Usage` when the task is not one or the probe is not there; else as `measure`.
+/// `Usage` if the task is malformed or the probe is missing; otherwise like `measure`.
 pub fn run_child(task: &str) -> Result<String, Error> {
     let probe = Probe::find()?;
     let task: Task = serde_json::from_str(task)

@@ -1,8 +1,8 @@
-//! Counts a process's heap: preloaded before libc, compiled by build.rs into a library of its own.
+//! Counts a process's heap: preloaded before libc, compiled by build.rs into a separate library.
 //!
-//! It takes the place of malloc and its relatives, passes every call on to glibc, and keeps four
-//! numbers. Blocks count with the size that malloc really gave them (`malloc_usable_size`), the
-//! same when they come and when they go. Not part of the crate: the harness embeds the library and
+//! It replaces malloc and related functions, passes every call on to glibc, and keeps four numbers.
+//! Blocks count with the size that malloc really gave them (`malloc_usable_size`), both when they
+//! are allocated and when they are freed. Not part of the crate: the harness embeds the library and
 //! preloads it into the processes that it measures, and into no other.
 
 #![no_std]
@@ -27,7 +27,7 @@ static TOTAL: AtomicU64 = AtomicU64::new(0);
 static LIVE: AtomicI64 = AtomicI64::new(0);
 static PEAK: AtomicI64 = AtomicI64::new(0);
 
-/// What has been counted so far.
+/// The counters.
 #[repr(C)]
 pub struct Heap {
     /// Calls that gave a block.
@@ -160,6 +160,6 @@ pub unsafe extern "C" fn posix_memalign(
 
 #[panic_handler]
 fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
-    // SAFETY: no arguments; nothing here can panic, and there is nobody to tell.
+    // SAFETY: no arguments; nothing here can panic, and there is no way to report it.
     unsafe { abort() }
 }

@@ -20,7 +20,7 @@ pub(super) struct RowPlan {
     pub(super) old: Option<Old>,
     pub(super) signature: Option<&'static str>,
     pub(super) group: Option<&'static str>,
-    /// What is to be known of it.
+    /// Remarks on the row.
     pub(super) note: Option<&'static str>,
 }
 
@@ -50,7 +50,7 @@ const OLD: [(&str, &str, PublishedFigures, PublishedFigures); 19] = [
     (ECDSA, P256, CURVE.0, CURVE.1),
 ];
 
-/// What is to be known of the row that is listed last, after those of the groups, as `ECDSA SECP256R1`.
+/// The remark on the row that is listed last, after those of the groups, as `ECDSA SECP256R1`.
 const OF_ECDSA: &str =
     "the published figures are those of RSA 2048 over ECC SECP256R1, to the byte";
 
@@ -148,7 +148,7 @@ mod tests {
         let last = &rows[18];
         assert_eq!(last.old.unwrap().authentication, "ECDSA SECP256R1");
         assert_eq!((last.signature, last.group), (Some("ECDSA-P-256"), Some("secp256r1")));
-        // Its figures are not those of what it is called, which is said.
+        // Its figures belong to another row than its name says; the note states that.
         assert_eq!(last.old.unwrap().client, rows[5].old.unwrap().client);
         assert!(last.note.is_some() && rows[..18].iter().all(|row| row.note.is_none()));
         let old = rows[3].old.unwrap();

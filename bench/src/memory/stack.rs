@@ -1,6 +1,6 @@
 //! How much stack a piece of work takes: paint it, run, look how far down the paint is gone.
 
-/// What is painted.
+/// The pattern that the stack is painted with.
 const PATTERN: u64 = 0xa5a5_5a5a_c3c3_3c3c;
 /// How far down is painted, in bytes.
 pub(super) const PAINTED: usize = 1 << 20;

@@ -11,7 +11,7 @@ use super::{Openssl, Support, in_table, tenths};
 use crate::Error;
 use crate::Status;
 
-/// What is measured when nothing is named.
+/// The default algorithms.
 pub const ALGORITHMS: [&str; 2] = ["ML-DSA-87", "SLH-DSA-SHAKE-256f"];
 
 /// Refuses a name of what signs nothing.

@@ -7,7 +7,7 @@ use crate::Error;
 use crate::Status;
 use crate::tls::Provider;
 
-/// What is measured when nothing is named; each SLH-DSA with the ML-DSA that it is compared with.
+/// The default algorithms; each SLH-DSA with the ML-DSA that it is compared with.
 pub const ALGORITHMS: [&str; 7] = [
     "ML-KEM-768",
     "ML-KEM-1024",
@@ -84,7 +84,7 @@ fn run<'n>(
     Err(failure)
 }
 
-/// What `openssl speed` says at once of a name that it does not know.
+/// The message of `openssl speed` for an unknown name.
 const UNKNOWN: &str = "Unknown algorithm";
 
 /// A row of a measured algorithm, without its figures.

@@ -33,7 +33,7 @@ pub(crate) enum Role {
     Server,
 }
 
-/// What both ends of a connection share before the first byte: an `SSL_CTX`.
+/// The state that one side shares among its connections: an `SSL_CTX`.
 pub(crate) struct Endpoint {
     raw: Handle<SslCtx>,
     pub(super) role: Role,
@@ -101,7 +101,7 @@ impl Endpoint {
     pub(crate) fn identify(&self, key: &Key, certificate: &Certificate) -> Result<(), Error> {
         let ossl = self.context.ossl();
         let raw = self.raw.as_ptr();
-        // SAFETY: live objects; libssl takes references of its own.
+        // SAFETY: live objects; libssl takes additional references.
         unsafe {
             let used = (ossl.tls.SSL_CTX_use_certificate)(raw, certificate.raw.as_ptr());
             ossl.done("giving one side its certificate", used)?;
@@ -144,7 +144,7 @@ impl Endpoint {
     ) -> Result<Endpoint, Error> {
         let ossl = context.ossl();
         let tls = &ossl.tls;
-        // SAFETY: a live context, no property query beside its own, a static method table.
+        // SAFETY: a live context, no additional property query, a static method table.
         let raw = unsafe { (tls.SSL_CTX_new_ex)(context.raw(), ptr::null(), (tls.TLS_method)()) };
         let raw = ossl.owned("SSL_CTX_new", raw, tls.SSL_CTX_free)?;
         let set = |what: &str, command: c_int, number: c_long, text: *const c_char| {
@@ -295,7 +295,7 @@ impl<'e> Connection<'e> {
         unsafe { (self.endpoint.context.ossl().tls.SSL_do_handshake)(self.raw.as_ptr()) }
     }
 
-    /// What a status of [`Connection::advance`] means.
+    /// Interprets a status of [`Connection::advance`].
     ///
     /// # Errors
     /// `Call` with OpenSSL's reasons when the handshake failed.
@@ -342,7 +342,8 @@ impl<'e> Connection<'e> {
         }
     }
 
-    /// What the finished handshake agreed on; meant for the client, who sees the signature.
+    /// Returns the parameters that the finished handshake agreed on; meant for the client, who sees
+    /// the signature.
     pub(crate) fn negotiated(&mut self) -> Negotiation {
         let tls = &self.endpoint.context.ossl().tls;
         let raw = self.raw.as_ptr();

@@ -14,7 +14,7 @@ const NID_BASIC_CONSTRAINTS: c_int = 87;
 /// X.509 version 3 is written as 2.
 const X509_VERSION_3: c_long = 2;
 
-/// What an algorithm needs beside its name to make a key.
+/// The parameters that an algorithm needs to make a key, in addition to its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum KeyShape {
     /// The name says it all (ML-DSA-65, ED25519).
@@ -58,7 +58,7 @@ impl Key {
         };
         ossl.done(&what, shaped)?;
         let mut raw = ptr::null_mut();
-        // SAFETY: a generator that was initialised; `raw` takes the new reference.
+        // The contents of a certificate that [`Certificate::issue`] writes.
         ossl.done(&what, unsafe { (crypto.EVP_PKEY_generate)(generator.as_ptr(), &mut raw) })?;
         let raw = ossl.owned(&what, raw, crypto.EVP_PKEY_free)?;
         Ok(Key { raw, context: context.clone() })
@@ -115,8 +115,8 @@ pub(crate) struct Subject<'a> {
 impl Certificate {
     /// Makes a certificate for `key`, valid from an hour ago for a week.
     ///
-    /// `issuer` is the signer's certificate and key; without one the certificate signs itself.
-    /// `digest` is none where the signature algorithm hashes by itself.
+    /// `issuer` is the signer's certificate and key; `None` makes a self-signed certificate.
+    /// `digest` is `None` for signature algorithms that hash internally.
     pub(crate) fn issue(
         subject: &Subject<'_>,
         key: &Key,
@@ -281,7 +281,7 @@ fn exchange_provider(
 fn new_pkey_ctx(context: &Context, algorithm: &str) -> Result<Handle<EvpPkeyCtx>, Error> {
     let ossl = context.ossl();
     let name = c_string(algorithm)?;
-    // SAFETY: live context, terminated name, no property query beside the context's own.
+    // SAFETY: live context, terminated name, no property query in addition to the context's.
     let raw = unsafe {
         (ossl.crypto.EVP_PKEY_CTX_new_from_name)(context.raw(), name.as_ptr(), ptr::null())
     };
@@ -291,7 +291,7 @@ fn new_pkey_ctx(context: &Context, algorithm: &str) -> Result<Handle<EvpPkeyCtx>
 fn fetch_digest(context: &Context, name: &str) -> Result<Handle<EvpMd>, Error> {
     let ossl = context.ossl();
     let c_name = c_string(name)?;
-    // SAFETY: live context, terminated name, no property query beside the context's own.
+    // SAFETY: live context, terminated name, no property query in addition to the context's.
     let raw = unsafe { (ossl.crypto.EVP_MD_fetch)(context.raw(), c_name.as_ptr(), ptr::null()) };
     ossl.owned(&format!("finding {name}"), raw, ossl.crypto.EVP_MD_free)
 }

@@ -75,7 +75,7 @@ macro_rules! table {
 }
 
 table! {
-    /// What is used of libcrypto.
+    /// The functions of libcrypto that are called.
     Crypto {
         OPENSSL_init_crypto(u64, *const c_void) -> c_int;
         OpenSSL_version(c_int) -> *const c_char;
@@ -172,7 +172,7 @@ table! {
 }
 
 table! {
-    /// What is used of libssl.
+    /// The functions of libssl that are called.
     Tls {
         // Not defined by libssl itself: found through its dependency, to prove which libcrypto
         // it was bound to.

@@ -5,8 +5,8 @@
 //!   server's thread     accepted ─> its flight ─────────> the answer
 //! ```
 //!
-//! Both sides have a thread, so a row says how quick the machine wakes one, too, where it has a processor for
-//! each; beside it stands the CPU time, which does not depend on that.
+//! Both sides have a thread, so a row includes how quickly the machine wakes one, if it has a
+//! processor for each; the row also has the CPU time, which does not depend on that.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -42,7 +42,7 @@ pub(super) fn measure(
                 break Ok(());
             }
         };
-        // Nobody comes any more.
+        // No more connections come.
         drop(accepted);
         let served = serving.join();
         // The client knows more of a failed handshake: it sees the server's alert, too.
@@ -62,7 +62,7 @@ fn ask(
     let begun = Instant::now();
     let socket = TcpStream::connect_timeout(&address, TIMEOUT).map_err(socket_failed)?;
     ready(&socket).map_err(socket_failed)?;
-    // It is there already: nobody waits for one that never comes.
+    // The connection is established already: this does not block.
     let (other, _) = listener.accept().map_err(socket_failed)?;
     accepted.send(other).map_err(|_| Error::Failed("the server's thread is gone".into()))?;
     let mut connection = Connection::over_socket(client, socket.as_fd(), HOST)?;
@@ -87,7 +87,7 @@ fn serve(server: &Endpoint, socket: &TcpStream) -> Result<(), Error> {
     Ok(())
 }
 
-/// Nobody waits for ever, and nothing waits for more to send.
+/// Sets a time limit for reads, and sends small packets immediately.
 fn ready(socket: &TcpStream) -> io::Result<()> {
     socket.set_read_timeout(Some(TIMEOUT))?;
     socket.set_nodelay(true)

@@ -24,8 +24,8 @@ pub(crate) struct Credentials {
 }
 
 impl Credentials {
-    /// Makes both with the default provider, whoever is measured later; with ours where the default
-    /// one may not have the algorithm.
+    /// Makes both with the default provider, whichever is measured later; with Gabion's if the
+    /// default provider may lack the algorithm.
     pub(crate) fn make(
         ossl: &'static Ossl,
         modules: Option<&Path>,

@@ -80,7 +80,7 @@ impl Lane {
         }
     }
 
-    /// Loads the provider into a context of its own, and makes and checks one handshake.
+    /// Loads the provider into a separate context, and makes and checks one handshake.
     pub(super) fn open(
         ossl: &'static Ossl,
         provider: Provider,
@@ -143,7 +143,7 @@ impl Lane {
         Ok(())
     }
 
-    /// One full handshake; with `tell`, also what it agreed on.
+    /// Makes one full handshake; with `tell`, also returns its parameters.
     fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiation>), Error> {
         match &self.place {
             Location::Local { server, client } => shake(server, client, tell),
@@ -172,7 +172,7 @@ impl Lane {
     }
 }
 
-/// One full handshake over memory; with `tell`, also what it agreed on.
+/// Makes one full handshake over memory; with `tell`, also returns its parameters.
 pub(super) fn shake(
     server: &Endpoint,
     client: &Endpoint,
@@ -295,7 +295,8 @@ pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Er
                 Location::Local { .. } | Location::Rustls(_) => {
                     lanes[turn.lane].slice(plan, length)
                 }
-                // That process has threads of its own; here, one waits for it and the others too.
+                // That process starts all threads; here, one thread waits for it, and the others
+                // wait too.
                 Location::Remote(remote) if thread == 0 => remote.slice(),
                 Location::Remote(_) => continue,
             };

@@ -10,11 +10,11 @@ use crate::ossl::KeyShape;
 /// A key exchange group.
 #[derive(Debug, Clone)]
 pub(super) struct Group {
-    /// As libssl names it; or [`DEFAULT`].
+    /// libssl's name of the group; or [`DEFAULT`].
     pub(super) name: &'static str,
     /// Other spellings.
     aliases: &'static [&'static str],
-    /// What libcrypto does for it.
+    /// The operations of libcrypto for the group.
     pub(super) exchange: Exchange,
     /// Whether only our provider has it.
     pub(super) only_ours: bool,
@@ -55,13 +55,13 @@ impl Exchange {
 pub(crate) struct Signature {
     /// By its standard.
     pub(crate) name: &'static str,
-    /// Other spellings, beside the scheme's name.
+    /// Other spellings, in addition to the scheme's name.
     pub(crate) aliases: &'static [&'static str],
     /// Name of the key's algorithm in libcrypto.
     pub(crate) algorithm: &'static str,
-    /// What else makes a key.
+    /// The other parameters for making a key.
     pub(crate) shape: KeyShape,
-    /// Digest for the certificates, where the algorithm has none of its own.
+    /// Digest for the certificates, if the algorithm does not hash internally.
     pub(crate) digest: Option<&'static str>,
     /// Signature scheme that TLS 1.3 negotiates for such a key.
     pub(crate) scheme: &'static str,
@@ -72,19 +72,19 @@ pub(crate) struct Signature {
     pub(crate) draft: bool,
 }
 
-/// What OpenSSL has, then the private groups of the table of algorithms.
+/// OpenSSL's groups, then the private groups of the table of algorithms.
 static GROUPS: LazyLock<Vec<Group>> = LazyLock::new(|| {
     let private = ALGORITHMS.iter().filter_map(private);
     SETTLED_GROUPS.iter().cloned().chain(private).collect()
 });
 
-/// What OpenSSL has, then the signatures of the table that have a draft's or a private codepoint.
+/// OpenSSL's signature algorithms, then those of the table with a draft's or a private codepoint.
 static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
     let drafts = ALGORITHMS.iter().filter_map(draft);
     SETTLED_SIGNATURES.iter().cloned().chain(drafts).collect()
 });
 
-/// What two sides with libssl's own list agree on.
+/// The group that two sides with libssl's own list agree on.
 const NEGOTIATED: &str = "X25519MLKEM768";
 
 const SETTLED_GROUPS: &[Group] = &[
@@ -211,12 +211,12 @@ const fn ml_dsa(name: &'static str, scheme: &'static str) -> Signature {
 }
 
 impl Group {
-    /// What libssl is told; nothing for its own list.
+    /// Returns the list for libssl; `None` for its own list.
     pub(super) fn list(&self) -> Option<&'static str> {
         Some(self.name).filter(|name| *name != DEFAULT)
     }
 
-    /// What both sides have to agree on.
+    /// Returns the group that both sides have to agree on.
     pub(super) fn negotiated(&self) -> &'static str {
         self.list().unwrap_or(NEGOTIATED)
     }

@@ -1,4 +1,4 @@
-//! A lane in a process of its own: OpenSSL's code offloaded to libgabion by the core patch.
+//! A lane in a separate process: OpenSSL's code offloaded to libgabion by the core patch.
 //!
 //! ```text
 //!   this process                         the same program again, with GABION_OFFLOAD=1
@@ -27,7 +27,7 @@ use crate::Error;
 /// The switch of the core patch.
 pub(crate) const SWITCH: &str = "GABION_OFFLOAD";
 
-/// What the other process is to measure.
+/// The measurement that the other process is to make.
 #[derive(Serialize, Deserialize)]
 pub(super) struct Order {
     pub(super) prefix: PathBuf,
@@ -40,7 +40,7 @@ pub(super) struct Order {
     pub(super) credentials: Credentials,
 }
 
-/// What it says; an error ends it.
+/// The answer of the other process; an error ends it.
 #[derive(Serialize, Deserialize)]
 pub(super) enum Answer {
     Ready(Probe),

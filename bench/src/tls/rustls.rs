@@ -73,7 +73,7 @@ impl ConfigPair {
         Ok((ConfigPair { client, server, scheme: plan.signature.scheme }, probe(provider, plan)))
     }
 
-    /// One full handshake over memory; with `tell`, also what it agreed on.
+    /// Makes one full handshake over memory; with `tell`, also returns its parameters.
     pub(super) fn shake(&self, tell: bool) -> Result<(Handshake, Option<Negotiation>), Error> {
         let failed =
             |error: rustls::Error| Error::Failed(format!("a handshake of rustls: {error}"));
@@ -126,7 +126,8 @@ impl ConfigPair {
     }
 }
 
-/// One turn of a side: reads what came, and writes what it has to say. Gives how many bytes that were.
+/// Runs one turn of a side: reads the received bytes, and writes its pending ones. Returns how many
+/// bytes it wrote.
 fn advance<D: SideData>(
     side: &mut ConnectionCommon<D>,
     inbox: &mut Vec<u8>,

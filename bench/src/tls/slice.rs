@@ -1,4 +1,4 @@
-//! What handshakes took: one, and those of a slice.
+//! The times of handshakes: of one, and of those in a slice.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A handshake of TLS 1.3 takes two turns of each side; one with a retry, three.
 pub(super) const TURNS_MAX: usize = 8;
 
-/// What one handshake took.
+/// The times of one handshake.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Handshake {
     pub(super) client_ns: u64,
@@ -16,7 +16,7 @@ pub(super) struct Handshake {
     pub(super) bytes_s2c: u64,
 }
 
-/// What the handshakes of one slice took, over all threads.
+/// The times of the handshakes in one slice, over all threads.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub(super) struct Slice {
     pub(super) handshakes: u64,

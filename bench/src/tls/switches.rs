@@ -1,4 +1,4 @@
-//! What a switch of the provider is worth: the same handshakes with it on and off, in turns.
+//! The effect of a provider's switch: equal handshakes with it on and off, in turns.
 //!
 //! ```text
 //!  on  ─> context with `SWITCH = yes` │ slice │       │ slice │ ...   wall time of each handshake,
@@ -24,14 +24,14 @@ use crate::cpu_time::process_cpu_ns;
 use crate::machine::Machine;
 use crate::ossl::{Certificate, Connection, Context, Endpoint, Key, Ossl, Step, Wire};
 
-/// What to measure.
+/// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Where OpenSSL is installed.
     pub prefix: PathBuf,
-    /// Folder of provider modules; none means `lib/ossl-modules` of the prefix.
+    /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
-    /// The switch, as the provider's section of a configuration file names it.
+    /// The switch, as it is named in the provider's section of a configuration file.
     pub switch: String,
     /// Key exchange group.
     pub group: String,
@@ -251,7 +251,7 @@ fn event_loop(endpoints: &[Endpoint; 2], connections: usize) -> Result<Vec<f64>,
             }
         }
         if waits.len() >= connections {
-            // Nobody can go on.
+            // No connection can continue.
             is_readable(&waits, -1);
         }
     }

@@ -38,8 +38,8 @@ const LINES: &[Line] = &[
 /// Width of a label, of a value, and of what a value is compared with.
 const WIDTHS: (usize, usize, usize) = (24, 12, 13);
 
-/// Renders rows of one [`compare`](super::compare): a column for each provider, and beside every
-/// provider but the first how it compares with that. Empty for no rows.
+/// Renders rows of one [`compare`](super::compare): a column for each provider, and next to every
+/// provider but the first its ratio to that one. Empty for no rows.
 pub fn render(rows: &[Row]) -> String {
     let Some(first) = rows.first() else {
         return String::new();

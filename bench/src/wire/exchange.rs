@@ -57,14 +57,14 @@ fn converse(server: &Endpoint, client: &Endpoint) -> Result<ByteCounts, Error> {
     let broken = |cause: std::io::Error| Error::Call(format!("a loopback socket failed: {cause}"));
     let listener = TcpListener::bind(("127.0.0.1", 0)).map_err(broken)?;
     let relay = Relay::start(listener.local_addr().map_err(broken)?).map_err(broken)?;
-    // The client connects first: the relay accepts one connection and never waits for nobody.
+    // The client connects first: the relay accepts one connection, and would otherwise wait for it.
     let socket = TcpStream::connect_timeout(&relay.address(), TIMEOUT).map_err(broken)?;
     let served = thread::scope(|scope| {
         let serving = scope.spawn(|| {
             let (socket, _) = listener.accept().map_err(broken)?;
             serve(server, &socket)
         });
-        // The socket goes with the conversation, so that nobody waits for more of it.
+        // The socket is closed with the conversation, so that the peer does not wait for more.
         let asked = ask(client, &socket);
         drop(socket);
         let served = serving.join();
@@ -104,7 +104,7 @@ pub(crate) fn ask(client: &Endpoint, socket: &TcpStream) -> Result<(), Error> {
     finish(&mut connection)
 }
 
-/// Nobody waits for ever, and nothing waits for more to send.
+/// Sets a time limit for reads, and sends small packets immediately.
 fn ready(socket: &TcpStream) -> std::io::Result<()> {
     socket.set_read_timeout(Some(TIMEOUT))?;
     socket.set_nodelay(true)

@@ -15,7 +15,7 @@ pub(super) struct ByteCounts {
     pub(super) s2c: u64,
 }
 
-/// One connection's relay, at work in a thread of its own.
+/// One connection's relay, running in a separate thread.
 pub(super) struct Relay {
     address: SocketAddr,
     thread: JoinHandle<io::Result<ByteCounts>>,
@@ -35,7 +35,7 @@ impl Relay {
         self.address
     }
 
-    /// What has passed, once both sides are done.
+    /// Returns the byte counts once both sides are done.
     pub(super) fn finish(self) -> io::Result<ByteCounts> {
         self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the relay's thread failed")))
     }
@@ -62,7 +62,7 @@ fn copy(mut from: TcpStream, mut to: TcpStream) -> io::Result<u64> {
     loop {
         let count = from.read(&mut buffer)?;
         if count == 0 {
-            // The receiver may have gone before; nobody is left to tell then.
+            // If the receiver has closed its side already, the error does not matter.
             let _ = to.shutdown(Shutdown::Write);
             return Ok(passed);
         }

@@ -5,7 +5,8 @@ use std::fs;
 use gabion_cli_testing::{Work, runs_long_checks};
 use serde_json::Value;
 
-/// Rows of a set with its floor and the slowest signature, beside other libraries' of this processor and of no other.
+/// Prints rows of a set with its floor and the slowest signature, and other libraries' rows of this
+/// processor only.
 #[test]
 fn hash_based_signatures_are_measured_beside_peers() {
     let work = Work::new();

@@ -308,7 +308,7 @@ fn a_service_is_started_over_few_keys_and_over_many() {
     let rows = rows(&work, &options);
     let of = |row: &Value| (row["request"].as_str().unwrap().to_owned(), number(row, "keys"));
     let there: Vec<_> = rows.iter().map(of).collect();
-    // Of a store with one key there is none left that was not used.
+    // A store with one key has no unused key left.
     let wanted = [("start", 1), ("start", 40), ("cold-sign", 40)];
     assert_eq!(there, wanted.map(|(request, keys)| (request.to_owned(), keys)));
     for row in &rows {
@@ -382,7 +382,7 @@ fn openssl_tables_have_rows_for_every_name_that_there_is() {
         let done = run("pkeyutl", &format!("ML-DSA-44 {kem}"), "").fails(2);
         done.says(kem).says("ML-DSA-65").says("bench openssl");
     }
-    // Not in the table of algorithms: the command's own word for what it is.
+    // Not in the table of algorithms: the type that the command reports.
     run("pkeyutl", "X448MLKEM1024", "").fails(1).says("X448MLKEM1024 is a KEM");
     run("openssl", "ED25519", "--seconds 1").fails(1).says("Unknown algorithm ED25519");
     let table = work.bench(&["pkeyutl", "--provider", "default", "--algorithm", "falcon512"]);

@@ -11,8 +11,7 @@ use super::rows::{
     cell, count, distinct, handshake, helps_most, latest, of_providers, provider_name, text, word,
 };
 
-/// What stands in the plot against other libraries: the operations of these, with a key that is known
-/// where there is such a row.
+/// The algorithms in the plot against other libraries, with a known key if there is such a row.
 const PLOTTED: [&str; 8] = [
     "ML-KEM-768",
     "ML-DSA-65",
@@ -29,7 +28,7 @@ fn times(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "-".to_owned() }
 }
 
-/// Core cycles of the engine beside the best of the other libraries, operation by operation.
+/// Core cycles of the engine and of the best other library, operation by operation.
 pub fn libraries(engine: &[&RunOperation], peers: &[&Peer]) -> Option<Section> {
     peers.first()?;
     let engine: Vec<&Timing> =
@@ -133,7 +132,7 @@ fn alone(peers: &[&Peer]) -> Vec<Vec<String>> {
     .collect()
 }
 
-/// What a new connection costs a server that nobody changed, with and without.
+/// The cost of a new connection on an unmodified server, with the provider and without.
 pub fn servers(rows: &[&Server]) -> Option<Section> {
     rows.first()?;
     let (mut body, mut table_rows, mut gains) = (String::new(), Vec::new(), Vec::new());
@@ -186,12 +185,13 @@ pub fn servers(rows: &[&Server]) -> Option<Section> {
     })
 }
 
-/// What makes a server's handshake one of its own.
+/// Returns the fields that identify a server's handshake.
 fn shaken(row: &Server) -> (&str, &str, &str) {
     (&row.group, &row.sig, &row.cipher)
 }
 
-/// The plots of one server; what it gains goes to `gains`, times less CPU and where.
+/// Returns the plots of one server; its gain is added to `gains`: the factor in CPU time, and the
+/// handshake.
 fn server_charts(server: &str, rows: &[&Server], gains: &mut Vec<(f64, String)>) -> String {
     let providers = distinct(rows.iter().map(|row| row.provider));
     let figures: [fn(&Server) -> f64; 2] =
@@ -217,7 +217,7 @@ fn server_charts(server: &str, rows: &[&Server], gains: &mut Vec<(f64, String)>)
     charts.map(|chart| chart.render()).concat()
 }
 
-/// What several threads get done together, over one.
+/// The combined rate of several threads, relative to one.
 pub fn threads(rows: &[&Threads]) -> Option<Section> {
     let most = rows.iter().map(|row| row.threads).max()?;
     let title = format!("Operations a second of {most} threads over those of one");
@@ -254,7 +254,7 @@ pub fn threads(rows: &[&Threads]) -> Option<Section> {
     })
 }
 
-/// What the provider's switches are worth: on over off.
+/// The effect of the provider's switches: on relative to off.
 pub fn switches(rows: &[&Switch]) -> Option<Section> {
     rows.first()?;
     let rows =
@@ -308,7 +308,8 @@ pub fn switches(rows: &[&Switch]) -> Option<Section> {
     })
 }
 
-/// What a row of a switch measured: the handshake, and how many threads and connections at once.
+/// Returns the label of a switch's row: the handshake, and the numbers of threads and concurrent
+/// connections.
 fn switched(row: &Switch) -> String {
     let mut label = format!("{} + {}", row.group, row.sig);
     if row.threads != 1 {

@@ -36,7 +36,7 @@ pub fn name(files: &mut [(&Path, Vec<Record>)]) {
     }
 }
 
-/// What stands behind the first dash of a file's name, without its extension.
+/// Returns the part of a file's name after the first dash, without its extension.
 fn end(path: &Path) -> Option<&str> {
     let (_, end) = path.file_stem()?.to_str()?.split_once('-')?;
     Some(end).filter(|end| !end.is_empty())

@@ -1,10 +1,10 @@
 //! The page around the sections.
 
-/// What was measured on one machine.
+/// The measurements of one machine.
 pub struct Part {
     /// The machine.
     pub title: String,
-    /// With what it was measured.
+    /// The software that was measured.
     pub words: String,
     /// Its sections.
     pub sections: Vec<Section>,
@@ -16,7 +16,7 @@ pub struct Section {
     pub id: &'static str,
     /// Heading.
     pub title: String,
-    /// What is measured and how to read it.
+    /// The description of the measurement, and how to read it.
     pub words: String,
     /// Charts and tables.
     pub body: String,
@@ -81,8 +81,8 @@ th, td { padding: .15rem .6rem; border-bottom: 1px solid var(--line); text-align
   white-space: nowrap; } td.n { text-align: right; font-variant-numeric: tabular-nums; }
 ";
 
-/// The page: an index, and for each machine a heading, what it was measured with, its sections. `made` says
-/// by whom and when.
+/// Renders the page: an index, and for each machine a heading, the measured software, its sections.
+/// `made` is the line about the page's origin and date.
 pub fn render(parts: &[Part], made: &str) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" \

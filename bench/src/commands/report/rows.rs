@@ -1,4 +1,4 @@
-//! What sections do with their rows, and how they show a cell.
+//! Selects rows for sections, and formats cells.
 
 use gabion_rows::handshakes::Provider;
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub fn latest<'r, R, K: PartialEq>(rows: &[&'r R], key: impl Fn(&'r R) -> K) -> 
     (0..rows.len()).filter(is_last).map(|at| rows[at]).collect()
 }
 
-/// A number as text; a dash where there is none.
+/// Formats a number; a dash if it is missing.
 pub fn cell(value: Option<f64>) -> String {
     value.filter(|value| !value.is_nan()).map_or("-".to_owned(), number)
 }
@@ -61,8 +61,8 @@ pub fn of_providers(title: &str, providers: &[Provider]) -> Chart {
     Chart::new(title, &names)
 }
 
-/// What tells a handshake from the others of its chart: group, signature, cipher and, where there are
-/// several, threads.
+/// Returns the label that distinguishes a handshake in its chart: group, signature, cipher and, if
+/// there are several, threads.
 pub fn handshake(group: &str, signature: &str, cipher: &str, threads: usize) -> String {
     if cipher.is_empty() {
         return format!("{group} + {signature}");

@@ -1,4 +1,4 @@
-//! What rows of results become: a section for each kind.
+//! Turns rows of results into sections, one for each kind.
 
 use gabion_rows::commands::{Pkeyutl, Speed, Times};
 use gabion_rows::connections::{Memory, Mode, Side, Table, Usage, Wire};
@@ -28,9 +28,9 @@ pub fn is_shown(record: &Record) -> bool {
     )
 }
 
-/// What the rows of each machine become, in the order in which the machines come: figures of two machines
-/// never stand in one chart. Rows that name no machine come last. Other libraries may have been measured on
-/// fewer cores than the rest of a machine's rows, on one of their own: no machine is apart for that.
+/// Returns the sections of each machine, in the order in which the machines occur: figures of two
+/// machines never share a chart. Rows without a machine come last. Other libraries may have been
+/// measured on fewer cores than a machine's remaining rows; that does not make it another machine.
 pub fn parts(records: &[Record]) -> Vec<Part> {
     let mut machines: Vec<(&Host, Vec<&Record>)> = Vec::new();
     let is_peer = |record: &Record| matches!(record.row, Row::Peer(_));
@@ -164,13 +164,14 @@ const OF_LIBSSL: &str = "What one full TLS 1.3 handshake of OpenSSL's libssl cos
 const OF_RUSTLS: &str = "What one full TLS 1.3 handshake of rustls costs each side: with aws-lc-rs alone, and with \
                          Gabion for key exchange and signatures.";
 
-/// What makes a handshake one of its own, as [`handshake`] names it.
+/// Returns the fields that identify a handshake, as in [`handshake`].
 fn shaken(row: &Handshake) -> (&str, &str, &str, usize) {
     (&row.group, &row.sig, &row.cipher, row.threads)
 }
 
-/// The rows of each handshake from one run, in which its providers took turns: of several runs the one with
-/// the most providers, and of those the last. Rows of two runs never stand beside each other.
+/// Returns the rows of each handshake from one run, in which its providers took turns: of several
+/// runs the one with the most providers, and of those the last. Rows of two runs are never
+/// combined.
 fn runs<'r>(rows: &[&'r Handshake]) -> Vec<&'r Handshake> {
     let mut runs: Vec<Vec<&Handshake>> = Vec::new();
     for &row in rows {

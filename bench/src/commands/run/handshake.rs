@@ -8,7 +8,7 @@ use gabion_provider_stats::{Operation, Snapshot};
 use gabion_cli::failure::Failure;
 use gabion_cli::openssl::Openssl;
 
-/// What the handshake was, and who did what in it.
+/// The parameters of the handshake, and which code served its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Handshake {
     /// The protocol, as OpenSSL names it.

@@ -1,4 +1,4 @@
-//! What OpenSSL's own code does of the same operations: `openssl speed`.
+//! The rates of the operations in OpenSSL's own code: `openssl speed`.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Stock(Vec<(&'static str, Operation, f64)>);
 /// # Errors
 /// A sentence, when the command fails or says something unexpected.
 pub fn measure(openssl: &Openssl<'_>, seconds: f64) -> Result<Stock, String> {
-    // The command takes whole seconds; what it takes besides is 10 s at most.
+    // The command takes whole seconds; its overhead is 10 s at most.
     let each = if seconds >= 10.0 { "2" } else { "1" };
     let arguments = ["speed", "-mr", "-seconds", each, "ML-KEM-768", "ML-DSA-65"];
     read(&openssl.run_stock(&arguments, Duration::from_secs(60))?)
