@@ -1,8 +1,8 @@
-//! X25519 by itself: the entry points behind EVP_PKEY_derive, and what its keys have of their own.
+//! X25519 alone: the entry points behind EVP_PKEY_derive, and the parts that only its keys have.
 //!
-//! It is behind a switch (`settings::X25519`): every classical handshake depends on who serves it.
-//! Answers and refusals are the default provider's (EVP_KEYEXCH-X25519(7), EVP_PKEY-X25519(7)),
-//! which goes on writing the key files.
+//! It is behind a switch (`settings::X25519`): every classical handshake depends on which provider
+//! serves it. Answers and errors are the default provider's (EVP_KEYEXCH-X25519(7),
+//! EVP_PKEY-X25519(7)), which goes on writing the key files.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;

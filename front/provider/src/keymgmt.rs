@@ -228,7 +228,8 @@ unsafe extern "C" fn gen_settable_params<const PLACE: usize>(
     _: *mut c_void,
     _: *mut c_void,
 ) -> *const Param {
-    // Queries for components that keys of some providers have; there are none here.
+    // Queries for components that keys of some providers have; this provider's keys have no
+    // components.
     static SETTABLE: [Param; 3] =
         [Param::takes_octets(name::SEED), Param::takes_utf8(name::PROPERTIES), Param::END];
     static EXCHANGE: [Param; 4] = [

@@ -19,8 +19,8 @@ static LIB: LazyLock<Libcrypto> = LazyLock::new(|| {
     lib
 });
 
-/// A page in front of each job's stack that may not be touched, which OpenSSL's own stacks lack: what
-/// needs more than there is ends the test instead of writing over somebody else's memory.
+/// An inaccessible page in front of each job's stack, which OpenSSL's own stacks lack: a stack
+/// overflow ends the test instead of overwriting other memory.
 const GUARD: usize = 4096;
 const STACK: usize = 32 << 10;
 
@@ -102,13 +102,13 @@ impl Pair {
         self.steps == [Step::Done; 2] || self.steps.contains(&Step::Failed)
     }
 
-    /// What it waits for, where it is paused.
+    /// Returns the descriptors that it waits for, if it is paused.
     fn descriptors(&self) -> Vec<c_int> {
         let paused = self.sides.iter().zip(&self.steps).filter(|(_, step)| **step == Step::Paused);
         paused.flat_map(|(side, _)| side.descriptors()).collect()
     }
 
-    /// Lets a side go on, and hands over what it sends, `change`d.
+    /// Advances a side, and passes on its output after `change`.
     fn advance(&mut self, side: usize, change: &mut dyn FnMut(&mut Vec<u8>)) -> Step {
         if self.steps[side] != Step::Done {
             self.steps[side] = self.sides[side].advance();
@@ -289,8 +289,8 @@ fn connections_that_are_freed_while_they_wait_leave_nothing_open() {
     assert!(descriptors() <= before, "{before} descriptors before, {} after", descriptors());
 }
 
-/// An event loop takes a descriptor for gone with its connection. Where a child has a copy of it, or
-/// somebody made one, the loop would be told of it all the same, and of a connection that is freed.
+/// An event loop considers a descriptor closed with its connection. If a child inherited it, or if
+/// it was duplicated, the loop would still get events for it, for a connection that is freed.
 #[test]
 fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
     let _turn = turn();
@@ -299,7 +299,7 @@ fn a_copy_of_a_descriptor_is_silent_when_its_connection_is_freed() {
     for round in 0..10 {
         let pairs = half_way(&ends);
         if round % 2 == 1 {
-            // Results are there, and nobody has fetched them.
+            // Results are ready, and not fetched yet.
             std::thread::sleep(Duration::from_millis(20));
         }
         let all = pairs.iter().flat_map(Pair::descriptors);
@@ -341,7 +341,7 @@ fn descriptor_exhaustion_disables_pausing_without_failures() {
 
 const SLOW: &str = "SLH-DSA-SHA2-128f";
 
-/// What a job signs, and its signature.
+/// The input of a signing job, and its signature.
 struct Order<'a> {
     key: &'a Key<'a>,
     algorithm: &'static str,
@@ -357,7 +357,8 @@ impl<'a> Order<'a> {
 
 /// A job: carries out the order whose address is passed.
 unsafe extern "C" fn signs(order: *mut c_void) -> c_int {
-    // SAFETY: the argument is a copy of the address of an order that stays, and that nobody else uses.
+    // SAFETY: the argument is a copy of the address of an order that stays alive, with no other
+    // references.
     let order = unsafe { &mut **order.cast::<*mut Order<'_>>() };
     let params = Params::default();
     let params = if order.deterministic { params.int("deterministic", 1) } else { params };
@@ -370,7 +371,7 @@ unsafe extern "C" fn signs(order: *mut c_void) -> c_int {
     c_int::from(order.signature.is_some())
 }
 
-/// A job that signs, and what it waits with.
+/// A signing job, with its wait context.
 struct Job<'a> {
     raw: *mut c_void,
     wait: *mut c_void,
@@ -384,7 +385,7 @@ impl<'a> Job<'a> {
         Job { raw: null_mut(), wait, order }
     }
 
-    /// Starts it, or goes on; what it gave in the end, or none where it paused.
+    /// Starts or continues the job; returns its result, or `None` if it paused.
     fn advance(&mut self) -> Option<bool> {
         const PAUSED: c_int = 2;
         const FINISHED: c_int = 3;
@@ -424,7 +425,7 @@ fn signed_side_by_side(key: &Key<'_>, deterministic: bool) -> (Vec<Vec<u8>>, usi
     (jobs.into_iter().map(take).collect(), paused)
 }
 
-/// What the worker signs with was drawn by its caller, for this signature alone.
+/// The worker's randomness was drawn by its caller, for this signature alone.
 #[test]
 fn hedged_signatures_of_one_message_differ() {
     let _turn = turn();

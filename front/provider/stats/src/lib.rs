@@ -40,7 +40,7 @@ const VERSION: u32 = 2;
 /// A file of counters is never longer, whichever build made it: 16,000 rows.
 const FILE_LEN_MAX: u64 = 1 << 20;
 
-/// What is counted.
+/// The counted operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Operation {
     /// A key pair was generated.
@@ -156,7 +156,7 @@ const _: () = assert!(size_of::<Header>() == 64 && size_of::<Counter>() == 64);
 const _: () = assert!(size_of::<Table<3>>() == 4 * 64);
 
 impl<const ROWS: usize> Table<ROWS> {
-    /// Where counters are when there is no file; nobody looks for names there.
+    /// Returns the table for counting without a file, where the names are not read.
     pub const fn nameless() -> Self {
         let header = Header {
             magic: MAGIC,
@@ -246,7 +246,7 @@ pub enum StatsError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         cause: std::io::Error,
     },
     /// The file is in no state to be counted in.
@@ -254,7 +254,7 @@ pub enum StatsError {
     Refused {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The reason why it is refused.
         reason: &'static str,
     },
     /// The file is something else, or of another version.
@@ -264,7 +264,7 @@ pub enum StatsError {
     Foreign {
         /// The file.
         path: PathBuf,
-        /// What tells it apart.
+        /// The difference that was found.
         reason: &'static str,
     },
 }
@@ -282,7 +282,7 @@ pub struct Row {
     pub errors: u64,
 }
 
-/// What stood in the file at one moment.
+/// The contents of the file at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
     /// How many times the provider was loaded, by all processes.
@@ -414,8 +414,8 @@ fn map<const ROWS: usize>(file: &File, fresh: &[u8]) -> Result<Counters<ROWS>, s
     }
 }
 
-/// Writes what is the same in every file of this build. There is no lock, which somebody might hold for
-/// ever: whoever else does this writes the same bytes, and counts are left alone.
+/// Writes the bytes that are equal in every file of this build. There is no lock, which another
+/// process might hold for ever: concurrent writers write equal bytes, and counts are left alone.
 ///
 /// # Safety
 /// `start` points to as many bytes as `fresh` has, of which this process has no reference.
@@ -439,8 +439,8 @@ fn is_name(at: usize) -> bool {
     }
 }
 
-/// Refuses a file that is not ours. What is missing at its end, or zero, was not written: somebody is just
-/// making it, or found no room on the disk.
+/// Rejects a file of another origin. Bytes that are missing at its end, or zero, were not written:
+/// another process is just creating it, or the disk was full.
 fn check_content(file: &File, path: &Path, fresh: &[u8]) -> Result<(), StatsError> {
     let content = load(file, path)?;
     let is_blank = content.iter().all(|&byte| byte == 0);

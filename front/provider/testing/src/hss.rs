@@ -1,5 +1,5 @@
-//! What another implementation, the crate hbs-lms, signs with HSS: certificates of RFC 9802 and messages of RFC 9708,
-//! put together here.
+//! HSS signatures of another implementation, the crate hbs-lms: certificates of RFC 9802 and
+//! messages of RFC 9708, assembled here.
 
 use hbs_lms::{HssParameter, LmotsAlgorithm, LmsAlgorithm, Seed, Sha256_256};
 
@@ -62,8 +62,9 @@ impl Signer {
         der(0x30, &[&signed, IDENTIFIER, &signature])
     }
 
-    /// A SignedData (RFC 5652, section 5) of `content` with the certificate in it; with signed attributes, of which
-    /// the digest is one, or over the content itself, which lies beside the message then.
+    /// Returns a SignedData (RFC 5652, section 5) of `content` with the certificate in it; with
+    /// signed attributes, which include the digest, or over the content itself, which is then
+    /// detached.
     pub fn message(
         &mut self,
         certificate: &[u8],
@@ -113,7 +114,7 @@ fn bits(bytes: &[u8]) -> Vec<u8> {
     der(0x03, &[&[0], bytes])
 }
 
-/// A tag, a length and what it holds.
+/// Encodes a tag, a length and the contents.
 pub fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let len: usize = parts.iter().map(|part| part.len()).sum();
     let bytes = len.to_be_bytes();

@@ -1,5 +1,5 @@
-//! What the provider's tests share: an OpenSSL to run, a configuration that names the module under
-//! test, and the counters that tell who did the work.
+//! Common parts of the provider's tests: an OpenSSL to run, a configuration that names the module
+//! under test, and the counters that show which provider did the work.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)] // A panic is how a test fails.
 
@@ -18,7 +18,7 @@ use libcrypto::{Context, Libcrypto, Params};
 
 /// The queries that ask for one provider and no other.
 pub const OURS: &str = "provider=gabion";
-/// The same for the default provider.
+/// The query for the default provider.
 pub const STOCK: &str = "provider=default";
 
 /// libcrypto of the OpenSSL under test.
@@ -43,7 +43,7 @@ pub const SLH_DSA: [(&str, usize); 12] = [
     ("SLH-DSA-SHAKE-256s", 32),
     ("SLH-DSA-SHAKE-256f", 32),
 ];
-/// What the default provider lacks, with the longest signature.
+/// The algorithms that the default provider lacks, with the longest signature.
 pub const OURS_ALONE: [(&str, usize); 10] = [
     ("Falcon-512", 752),
     ("Falcon-1024", 1462),
@@ -101,7 +101,8 @@ pub fn prefix() -> PathBuf {
     prefix
 }
 
-/// The newest bundle of the 3.5 line, as `gabion exec` takes it; where one would be if there is none.
+/// Returns the newest bundle of the 3.5 line, as `gabion exec` selects it; otherwise the path where
+/// one would be.
 fn newest_bundle(cache: &Path) -> PathBuf {
     let release = |name: &str| name.strip_prefix("bundle-3.5.")?.parse::<u32>().ok();
     let entries = std::fs::read_dir(cache).into_iter().flatten().flatten();
@@ -111,7 +112,7 @@ fn newest_bundle(cache: &Path) -> PathBuf {
     numbered.max().map_or_else(|| cache.join("bundle-3.5"), |(_, place)| place)
 }
 
-/// The module under test: cargo puts it beside the test program.
+/// Returns the module under test: cargo puts it into the folder of the test program.
 pub fn module() -> PathBuf {
     let program = std::env::current_exe().expect("the test program has a path");
     let module = program.with_file_name("libgabion_provider.so");
@@ -145,7 +146,7 @@ pub fn with_every_openssl(test: &str) {
     });
 }
 
-/// The same for OpenSSLs that front/go/script/openssl builds where it is asked for them.
+/// Runs the test with OpenSSLs that front/go/script/openssl builds on request.
 pub fn with_openssls(test: &str, names: &[&str]) {
     let prefix = prefix();
     let home = std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache/gabion/openssl"));
@@ -208,7 +209,7 @@ impl TestFolder {
     #[allow(clippy::new_without_default)] // It makes a folder.
     pub fn new() -> Self {
         let place = TestFolder { folder: tempfile::tempdir().unwrap(), prefix: prefix() };
-        // Below one that is the test's too, so that there is a beside.
+        // In a subfolder, so that the test also owns the parent folder.
         std::fs::create_dir(place.path("")).unwrap();
         std::fs::create_dir(place.path("modules")).unwrap();
         std::fs::copy(module(), place.path("modules/gabion.so")).unwrap();
@@ -287,7 +288,7 @@ impl TestFolder {
         command
     }
 
-    /// Runs a command that must succeed; gives what it wrote.
+    /// Runs a command that must succeed; returns its output.
     pub fn openssl(&self, side: Side, words: &str) -> String {
         let output = self.command(side, words).output().unwrap();
         let text = all_text(&output);
@@ -295,7 +296,7 @@ impl TestFolder {
         text
     }
 
-    /// Runs a command that must fail; gives what it wrote.
+    /// Runs a command that must fail; returns its output.
     pub fn openssl_refuses(&self, side: Side, words: &str) -> String {
         let output = self.command(side, words).output().unwrap();
         let text = all_text(&output);

@@ -1,4 +1,4 @@
-//! As much of libcrypto as the tests call, loaded at run time.
+//! The functions of libcrypto that the tests call, loaded at run time.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_ulong, c_void};
 use std::path::Path;
@@ -26,7 +26,7 @@ const UTF8: u32 = 4;
 /// Stands for a byte string without an address.
 const NULL: u32 = u32::MAX;
 
-/// A list of parameters and what it points to.
+/// A list of parameters and the data that it points to.
 #[derive(Clone, Debug, Default)]
 pub struct Params {
     entries: Vec<(CString, u32, Vec<u8>)>,
@@ -229,7 +229,7 @@ functions! {
     ERR_reason_error_string(c_ulong) -> *const c_char;
 }
 
-/// A library context of its own.
+/// A separate library context.
 pub struct Context {
     pub lib: &'static Libcrypto,
     pub raw: Ptr,
@@ -469,7 +469,7 @@ impl Key<'_> {
     /// The key as DER.
     pub fn write(&self, what: KeyStructure) -> Option<Vec<u8>> {
         let mut out = null_mut();
-        // SAFETY: a live key; libcrypto gives memory of its own, as long as it says.
+        // SAFETY: a live key; libcrypto allocates the buffer, of the length that it returns.
         unsafe {
             let len = match what {
                 KeyStructure::Public => (self.lib().i2d_PUBKEY)(self.raw, &mut out),
@@ -505,25 +505,26 @@ impl Key<'_> {
         (done == 1).then_some(out)
     }
 
-    /// The names of what it says that it can be asked for.
+    /// Returns the names of the parameters that it lists as gettable.
     pub fn gettable(&self) -> Vec<String> {
         // SAFETY: a live key; the list of a module that stays.
         unsafe { names((self.lib().EVP_PKEY_gettable_params)(self.raw)) }
     }
 
-    /// The names and types of what it says that it can be asked for, sorted.
+    /// Returns the names and types of the parameters that it lists as gettable, sorted.
     pub fn gettable_typed(&self) -> Vec<(String, u32)> {
         // SAFETY: a live key; the list of a module that stays.
         unsafe { entries((self.lib().EVP_PKEY_gettable_params)(self.raw)) }
     }
 
-    /// The names and types of what it says that can be put into it, sorted.
+    /// Returns the names and types of the parameters that it lists as settable, sorted.
     pub fn settable(&self) -> Vec<(String, u32)> {
         // SAFETY: a live key; the list of a module that stays.
         unsafe { entries((self.lib().EVP_PKEY_settable_params)(self.raw)) }
     }
 
-    /// What can be set in an encapsulation and asked of it, and what a question for nothing gets.
+    /// Returns an encapsulation's settable and gettable parameters, and the result of a query
+    /// without parameters.
     pub fn lists_of_encapsulation(&self, query: &str) -> ([Vec<(String, u32)>; 2], c_int) {
         let ctx = self.operation(query);
         let mut nothing = Params::default().list();
@@ -537,8 +538,8 @@ impl Key<'_> {
         }
     }
 
-    /// A key of its type without its material: what it shares with others are parameters, and there are
-    /// none.
+    /// Returns a key of the same type without material: `EVP_PKEY_copy_parameters` copies shared
+    /// parameters, which these types lack.
     pub fn without_material(&self) -> Self {
         // SAFETY: a live key, and a fresh one.
         unsafe {
@@ -549,7 +550,7 @@ impl Key<'_> {
         }
     }
 
-    /// What EVP_PKEY_print_public, _private or _params says and writes.
+    /// Returns the result and the text of EVP_PKEY_print_public, _private or _params.
     pub fn printed(
         &self,
         print: unsafe extern "C" fn(Ptr, Ptr, c_int, Ptr) -> c_int,
@@ -569,7 +570,7 @@ impl Key<'_> {
     /// The parts that it hands over for a selection, with their bytes; none where it refuses.
     pub fn data(&self, selection: c_int) -> Option<Vec<(String, Vec<u8>)>> {
         let mut list = null_mut();
-        // SAFETY: a live key; libcrypto gives a list of its own, with an end, of byte strings.
+        // SAFETY: a live key; libcrypto allocates a terminated list of byte strings.
         unsafe {
             let done = (self.lib().EVP_PKEY_todata)(self.raw, selection, &mut list) == 1;
             let mut parts: Vec<_> = elements(list)
@@ -805,7 +806,8 @@ pub struct Kdf {
 }
 
 impl Context {
-    /// Begins a key derivation by the provider that the query asks for; none where there is none.
+    /// Begins a key derivation by the provider that the query selects; `None` if there is no such
+    /// provider.
     pub fn kdf(&self, name: &str, query: &str) -> Option<Kdf> {
         let (name, query) = (c(name), c(query));
         // SAFETY: a live context and C strings; the context holds what was fetched.
@@ -832,7 +834,7 @@ impl Kdf {
         unsafe { (self.lib.EVP_KDF_CTX_set_params)(self.raw, params.list().as_ptr()) == 1 }
     }
 
-    /// Derives so many bytes; with no parameters at all where there are none.
+    /// Derives so many bytes; without a list of parameters if `params` is `None`.
     pub fn derive(&mut self, len: usize, params: Option<&Params>) -> Option<Vec<u8>> {
         let list = params.map(Params::list);
         let list = list.as_ref().map_or(null(), |list| list.as_ptr());
@@ -854,8 +856,8 @@ impl Kdf {
         }
     }
 
-    /// What it answers for a parameter of that type where there is room for so many bytes, with what it
-    /// says of the length: `usize::MAX` where it says nothing.
+    /// Returns the value of a parameter of that type for a buffer of `room` bytes, with the
+    /// reported length: `usize::MAX` if none is reported.
     pub fn get(&self, key: &str, data_type: u32, room: usize) -> Option<(usize, Vec<u8>)> {
         let (key, mut out) = (c(key), vec![0x55_u8; room]);
         let data = out.as_mut_ptr().cast_const().cast();

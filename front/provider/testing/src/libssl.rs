@@ -1,5 +1,5 @@
-//! As much of libssl as the tests call, loaded at run time; handshakes in memory, whose bytes a test
-//! may change on the way.
+//! The functions of libssl that the tests call, loaded at run time; handshakes in memory, whose
+//! bytes a test may change in transit.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::path::Path;
@@ -91,7 +91,7 @@ pub struct End<'a> {
     server: bool,
 }
 
-/// What came of a handshake.
+/// The result of a handshake.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// Both sides are through and agree on the keys: the group, by libssl's name.
@@ -113,8 +113,8 @@ impl Libssl {
         Libssl { bios: Bios::load(prefix), ssl: Ssls::load(prefix) }
     }
 
-    /// An end that offers or accepts these groups; libssl's own list where there is none. `None`
-    /// where libssl does not know a group.
+    /// Returns an endpoint that offers or accepts these groups, or libssl's own list. Returns
+    /// `None` if libssl does not know a group.
     pub fn end(
         &self,
         context: &Context,
@@ -302,7 +302,7 @@ fn talk(pair: &mut [Connection<'_>; 2]) {
 }
 
 impl End<'_> {
-    /// The same with one cipher suite, and with early data.
+    /// Restricts the endpoint to one cipher suite, and enables early data.
     pub fn with_suite(self, suite: &str) -> Self {
         let suite = CString::new(suite).unwrap();
         // SAFETY: a live context and a C string.
@@ -333,7 +333,7 @@ impl End<'_> {
         assert_eq!(unsafe { (self.lib.ssl.SSL_CTX_set_async_callback)(self.ctx, Some(called)) }, 1);
     }
 
-    /// Runs what its connections do in asynchronous jobs.
+    /// Runs its connections' operations in asynchronous jobs.
     pub fn set_async(&self) {
         // SAFETY: a live object; SSL_CTRL_MODE and SSL_MODE_ASYNC of ssl.h.
         let modes = unsafe { (self.lib.ssl.SSL_CTX_ctrl)(self.ctx, 33, 0x100, null_mut()) };
@@ -397,7 +397,7 @@ impl Connection<'_> {
         }
     }
 
-    /// What a paused connection waits for.
+    /// Returns the descriptors that a paused connection waits for.
     pub fn descriptors(&self) -> Vec<c_int> {
         let mut count = 0;
         // SAFETY: a live connection; first the number is asked for, then there is room for as many.
@@ -433,7 +433,7 @@ impl Connection<'_> {
         }
     }
 
-    /// What it has sent since the last call.
+    /// Returns the bytes that it has sent since the last call.
     pub fn sent(&mut self) -> Vec<u8> {
         let mut bytes = vec![0; 1 << 16];
         let room = c_int::try_from(bytes.len()).unwrap();
@@ -476,7 +476,7 @@ impl Connection<'_> {
         assert_eq!((done, written), (1, bytes.len()));
     }
 
-    /// What came early; none where nothing comes, or nothing more.
+    /// Returns early data; `None` if there is no more.
     fn read_early(&mut self) -> Option<Vec<u8>> {
         let (mut bytes, mut got) = (vec![0; 1 << 14], 0);
         // SAFETY: a live connection, room as long as said.
@@ -496,7 +496,7 @@ impl Connection<'_> {
         assert_eq!(done, 1);
     }
 
-    /// As [`Self::exported`], of the early secret.
+    /// Exports keying material like [`Self::exported`], from the early secret.
     fn exported_early(&self) -> [u8; 32] {
         let (mut out, label) = ([0; 32], "EXPORTER-early");
         let export = self.lib.ssl.SSL_export_keying_material_early;

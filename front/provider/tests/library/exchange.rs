@@ -75,7 +75,7 @@ fn the_environment_comes_first_and_mode_only_has_no_place_for_it() {
     }
 }
 
-/// What a key says of itself: numbers, names of parameters, checks, parts.
+/// Returns a key's answers to queries: numbers, names of parameters, checks, parts.
 fn answers(key: &Key<'_>, query: &str) -> Vec<(&'static str, String)> {
     let operation = key.operation(query);
     let mut answers = Vec::new();
@@ -193,8 +193,8 @@ fn keys_from_keying_material_are_those_of_hpke() {
     assert_eq!((ct.len(), secret.len()), (32, 32));
 }
 
-/// What is read of a file is a key of ours, also where nothing but ours may be taken, and says what the default
-/// provider's says; what it refuses is refused.
+/// A key that is read from a file is Gabion's, even if only Gabion's are allowed, and gives the
+/// default provider's answers; files that the default provider rejects are rejected.
 #[test]
 fn keys_of_files_are_ours_and_say_what_the_default_providers_do() {
     let place = TestFolder::new();
@@ -228,7 +228,8 @@ fn keys_of_files_are_ours_and_say_what_the_default_providers_do() {
                         .read(what, der)
                         .filter(|key| key.part("pub").is_some_and(|p| p.len() == 32))
                 });
-                // A byte may have made it a key of another curve, which is none of ours.
+                // A changed byte may have made it a key of another curve, which Gabion does not
+                // serve.
                 assert_eq!(ours.is_some(), theirs.is_some(), "{what:?}: {at}");
             }
         }

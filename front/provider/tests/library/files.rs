@@ -19,7 +19,7 @@ const ONLY_OURS: [&str; 6] = [
     "HashSLH-DSA-SHA2-128f-with-SHA256",
 ];
 
-/// What OpenSSL prints for the object identifier of an algorithm.
+/// Returns OpenSSL's text for the object identifier of an algorithm.
 fn printed(name: &str) -> String {
     match name.strip_prefix("Hash") {
         Some(rest) if rest.starts_with("ML-DSA") => format!("HASH-{}", rest.to_uppercase()),
@@ -105,8 +105,8 @@ fn damaged_structures_give_no_key() {
     assert!(refused > 2000, "{refused}");
 }
 
-/// What stands behind the private key in PKCS#8 is read where the default provider reads it, and refused
-/// where it refuses it; of what only we have, likewise.
+/// Fields after the private key in PKCS#8 are accepted or rejected as by the default provider;
+/// likewise for algorithms that only Gabion has.
 #[test]
 fn pkcs8_trailing_fields_are_read_as_by_openssl() {
     let (place, context) = ours();
@@ -221,8 +221,8 @@ fn certificates_requests_lists_and_messages_of_what_openssl_lacks() {
     }
 }
 
-/// What one provider issues, the other takes, and the counters tell that ours had its part: OpenSSL
-/// has these algorithms too, and would go on with its own without a word.
+/// Objects that one provider issues are accepted by the other, and the counters show that Gabion
+/// took part: OpenSSL has these algorithms too, and would silently use its own implementation.
 #[test]
 fn certificates_requests_lists_and_messages_cross_both_ways() {
     let place = TestFolder::new();
@@ -282,7 +282,7 @@ fn issue_and_verify(place: &TestFolder, name: &str, issuer: Side, verifier: Side
     verify(&format!("{checked} leaf.pem"));
     let text = place.openssl_refuses(verifier, &format!("{checked} issued.pem"));
     assert!(text.contains("certificate revoked"), "{text}");
-    // CMS names a digest beside the signature, and hashes the content with it (RFC 5652).
+    // CMS names a digest next to the signature, and hashes the content with it (RFC 5652).
     issue(
         "cms -sign -md sha512 -in message -nodetach -binary -signer leaf.pem -inkey leaf.key \
          -outform DER -out signed",
@@ -340,7 +340,8 @@ fn messages_are_encrypted_to_a_kem_both_ways() {
 
 const CMS_PARTS: [&str; 2] = ["ri-type", "kemri-kdf-alg"];
 
-/// What CMS asks a key for: how to encrypt to it, and by what to derive the wrapping key.
+/// The parameters that CMS queries from a key: how to encrypt to it, and how to derive the wrapping
+/// key.
 #[test]
 fn kems_say_how_messages_are_encrypted_to_them() {
     let (_place, context) = ours();
@@ -361,7 +362,7 @@ fn kems_say_how_messages_are_encrypted_to_them() {
             }
         }
     }
-    // Nobody encrypts messages to what is in no file, or with a signature.
+    // Messages are not encrypted to keys without a file format, or with a signature algorithm.
     for name in ["X25519MLKEM768", "ML-DSA-44"] {
         let key = context.generate(name, OURS, &Params::default()).expect(name);
         assert_eq!((key.number("ri-type"), key.part("kemri-kdf-alg")), (None, None), "{name}");
@@ -374,8 +375,8 @@ const CA_CONFIG: &str = "[ca]\ndefault_ca = here\n[here]\ndatabase = index.txt\n
     default_md = default\ndefault_days = 2\ndefault_crl_days = 2\npolicy = any\nunique_subject = no\n\
     [any]\ncommonName = supplied\n";
 
-/// The published certificates: below `GABION_VECTORS`, or beside the checkout; none, and it says so, where
-/// they are not there.
+/// Returns the folder of the published certificates: below `GABION_VECTORS`, or next to the
+/// checkout; `None`, with a message, if it is missing.
 fn vectors() -> Option<std::path::PathBuf> {
     let root = match std::env::var_os("GABION_VECTORS").filter(|value| !value.is_empty()) {
         Some(root) => std::path::PathBuf::from(root),
@@ -388,8 +389,8 @@ fn vectors() -> Option<std::path::PathBuf> {
     root.is_dir().then_some(root)
 }
 
-/// Trust anchors that other people made: each verifies itself, or is of an algorithm that is not
-/// served here. The private keys beside those that verify are theirs.
+/// Trust anchors from other implementations: each verifies itself, or is of an algorithm that is
+/// not served here. The private keys in the same folder belong to the anchors that verify.
 #[test]
 fn trust_anchors_of_others_verify() {
     let Some(root) = vectors() else {
@@ -443,8 +444,8 @@ fn a_certificate_of_xmss_verifies() {
     verifies("xmss_cert.pem", "id-alg-xmss-hashsig", "XMSS");
 }
 
-/// What was written before RFC 9802: another identifier, and an OCTET STRING in the BIT STRING (botan PR 5933, bc-java
-/// 2336). It is read, and written as the standard has it.
+/// A key from before RFC 9802: another identifier, and an OCTET STRING in the BIT STRING (botan PR
+/// 5933, bc-java 2336). It is accepted, and written in the standard's format.
 #[test]
 fn an_old_public_key_of_xmss_is_read() {
     let Some(root) = vectors() else {
@@ -527,8 +528,8 @@ fn structure_len(der: &[u8]) -> usize {
     4 + usize::from(u16::from_be_bytes([der[2], der[3]]))
 }
 
-/// Reads every private key that stands beside `ta.der`; its public key is the certificate's. Those
-/// of Falcon are BouncyCastle's own structure, a SEQUENCE of f, g and F, which is not read.
+/// Reads every private key in the folder of `ta.der`; its public key is the certificate's. Those of
+/// Falcon are BouncyCastle's own structure, a SEQUENCE of f, g and F, which is not read.
 fn private_keys_of(place: &TestFolder, folder: &Path, anchor: &str) -> usize {
     let stem = anchor.strip_suffix("ta.der").unwrap();
     place.openssl(Side::Gabion, "x509 -in ta.pem -noout -pubkey -out public.pem");
@@ -591,7 +592,7 @@ fn the_form_of_a_private_key_can_be_chosen() {
             assert_eq!(place.bytes("pub.pem"), place.bytes("again.pem"), "{name} {list}");
             openssl("pkeyutl -sign -rawin -inkey form.pem -in message -out sig");
             openssl("pkeyutl -verify -rawin -pubin -inkey pub.pem -in message -sigfile sig");
-            // Whoever may read other forms only does not read it; nor what is encrypted.
+            // A configuration that allows only other formats rejects it; likewise encrypted keys.
             openssl(&format!("pkey -in key.pem -aes256 -passout pass:x -out locked.pem {option}"));
             for (only, held) in FORMATS {
                 for file in ["form.pem", "locked.pem"] {
@@ -622,8 +623,8 @@ fn the_form_of_a_private_key_can_be_chosen() {
     assert_eq!(forms_in(&place, "key.pem"), (true, false));
 }
 
-/// What the default provider is told about reading keys still counts, as much as it does without us:
-/// 3.5 and 3.6 do as they are told, 4.0.3 shows the seed all the same.
+/// The default provider's parameters for reading keys still count, as much as without Gabion: 3.5
+/// and 3.6 obey them, 4.0.3 shows the seed anyway.
 #[test]
 fn parameters_of_the_default_decoders_still_count() {
     let place = TestFolder::new();

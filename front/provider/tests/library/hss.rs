@@ -12,7 +12,7 @@ const CONTENT: &[u8] = b"an image of some firmware\n";
 const SHAPES: [&[W]; 3] =
     [&[W::LmotsW8], &[W::LmotsW2, W::LmotsW4], &[W::LmotsW1, W::LmotsW8, W::LmotsW4]];
 
-/// The commands that verify a message, and what its certificate is trusted by.
+/// The command that verifies a message, with the trusted certificate.
 const VERIFY: &str = "cms -verify -inform DER -in message -CAfile cert.pem -out content";
 
 /// A certificate, in files, and its key.

@@ -1,5 +1,5 @@
-//! The provider in this process, through libcrypto. These tests run beside each other; what looks at the
-//! whole process is in `whole_process`.
+//! The provider in this process, through libcrypto. These tests run in parallel; those that examine
+//! the whole process are in `whole_process`.
 
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

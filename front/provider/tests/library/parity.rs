@@ -1,5 +1,5 @@
-//! What a program can ask a key for, and what is listed of it: every key type that the default provider has
-//! too is asked the same at both.
+//! The parameters of keys, and their lists: every key type that the default provider has too is
+//! compared between both.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::fmt::Debug;
@@ -35,7 +35,7 @@ fn is_kept_by_default(name: &str) -> bool {
     name.starts_with("Sec")
 }
 
-/// What both say to the same questions, and where they differ.
+/// The answers of both providers to the same questions, and the differences.
 #[derive(Default)]
 struct Differences(Vec<String>);
 
@@ -52,7 +52,8 @@ impl Differences {
     }
 }
 
-/// The same key at both providers, in each state that a key can be in: ours, then the default one's.
+/// Returns a key at both providers, in each state that a key can be in: Gabion's, then the default
+/// provider's.
 fn keys<'a>(context: &'a Context, name: &str) -> Vec<(&'static str, [Key<'a>; 2])> {
     let made = context.generate(name, STOCK, &none()).expect(name);
     let import = |parts: &[&str]| {
@@ -132,7 +133,7 @@ fn without_later<const COUNT: usize>(lists: [List; 2], later: [&str; COUNT]) -> 
     [ours, stock]
 }
 
-/// What is listed of keys, generations, imports and operations.
+/// Compares the lists of parameters of keys, generations, imports and operations.
 #[test]
 fn lists_are_those_of_the_default_provider() {
     let (_place, context) = both();
@@ -211,7 +212,7 @@ fn begins_with_digest(key: &Key<'_>, init: DigestInit, query: &str) -> bool {
     }
 }
 
-/// What no key can be made of.
+/// Returns parameters that are not a valid key.
 fn no_keys(context: &Context, name: &str) -> Vec<(&'static str, Params)> {
     let [key, other] = [(); 2].map(|()| context.generate(name, STOCK, &none()).unwrap());
     let [seed, private, public] = ["seed", "priv", "pub"].map(|part| key.part(part).unwrap());
@@ -290,8 +291,8 @@ fn reasons_are_those_of_the_default_provider() {
     differences.are_none();
 }
 
-/// Numbers of every type and width, and strings that are not there, set as they are at the default provider:
-/// what it signs by them, too.
+/// Numbers of every type and width, and missing strings, are set as by the default provider,
+/// including the effect on signatures.
 #[test]
 fn parameters_are_converted_as_by_the_default_provider() {
     let (_place, context) = both();

@@ -1,12 +1,12 @@
-//! The signatures beside ML-DSA: SLH-DSA against the default provider, bit by bit; the pre-hash
-//! variants against its raw encoding of messages; what it lacks against itself.
+//! Signatures other than ML-DSA: SLH-DSA against the default provider, bit by bit; the pre-hash
+//! variants against its raw encoding of messages; algorithms that it lacks against themselves.
 
 use gabion_engine::Prehash;
 use gabion_provider_testing::libcrypto::{Key, Params};
 use gabion_provider_testing::{LIB, OURS, OURS_ALONE, SLH_DSA, STOCK, both, none, pattern};
 
-/// What must not verify: another message, another context, a changed, shorter, longer or empty
-/// signature.
+/// Checks inputs that must not verify: another message, another context, a changed, shorter, longer
+/// or empty signature.
 fn refuses(key: &Key<'_>, name: &str, query: &str, message: &[u8], signature: &[u8]) {
     let verify = |params: &Params, message: &[u8], signature: &[u8]| {
         key.verify(name, query, params, message, signature)

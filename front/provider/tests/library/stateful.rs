@@ -26,7 +26,7 @@ fn hss_sets(levels: usize) -> Sets {
     Sets::Hss(Levels::new(&vec![(lms, ots); levels]).unwrap())
 }
 
-/// The same of other sets.
+/// Makes a key of other sets.
 fn make_of(place: &TestFolder, name: &str, sets: Sets, encoding: Encoding, first: u64) {
     let around = Environment::real();
     let engine = Engine::global().unwrap();
@@ -133,7 +133,7 @@ fn certificates(place: &TestFolder, name: &str, family: &str) {
     assert_eq!((calls, errors), (used(place, "k"), 0));
 }
 
-/// `openssl ca`, which has files of its own.
+/// Creates the files of `openssl ca`.
 fn authority(place: &TestFolder, key: &str) {
     let text = "[ca]\ndefault_ca = a\n[a]\ndatabase = index.txt\nserial = serial\ncrlnumber = crl\n\
                 new_certs_dir = .\npolicy = p\ndefault_days = 2\ndefault_crl_days = 2\ndefault_md = default\n\

@@ -1,7 +1,6 @@
-//! One key, many threads: a key is immutable, so nobody may see anything but right answers. The key
-//! comes from the default provider where it has such keys, so that the threads also race for its import.
-//! The rules
-//! for contexts and error queues are in `whole_process::calls`.
+//! One key, many threads: a key is immutable, so every thread must get correct answers. The key
+//! comes from the default provider if that has such keys, so that the threads also race for its
+//! import. The rules for contexts and error queues are in `whole_process::calls`.
 
 use std::sync::Barrier;
 
@@ -33,7 +32,7 @@ fn on_all_threads(rounds: usize, work: impl Fn(usize, usize) -> bool + Sync) -> 
 
 const FIPS: &str = "fips=yes";
 
-/// Every thread signs by the key and verifies what it signed, against its message and another one.
+/// Every thread signs with the key and verifies its signature, against its message and another one.
 fn sign_and_verify(context: &Context, name: &str, maker: &str, query: &str, rounds: usize) {
     let key = context.generate(name, maker, &Params::default()).unwrap();
     let right = on_all_threads(rounds, |thread, round| {
@@ -47,7 +46,7 @@ fn sign_and_verify(context: &Context, name: &str, maker: &str, query: &str, roun
     assert_eq!(right, THREADS * rounds, "{name} {query}");
 }
 
-/// Every thread encapsulates to the key and opens what it made, and what it changed.
+/// Every thread encapsulates to the key and decapsulates its ciphertext, and a modified one.
 fn encapsulate_and_decapsulate(
     context: &Context,
     name: &str,

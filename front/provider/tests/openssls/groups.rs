@@ -1,6 +1,6 @@
-//! The hybrid groups, pure ML-KEM beside them: handshakes in memory between every mix of sides, with
-//! the counters that say who did the work; shares that were changed on the way; what is offered when
-//! nobody asks.
+//! The hybrid groups, and pure ML-KEM: handshakes in memory between every mix of sides, with the
+//! counters that show which provider did the work; shares that were changed in transit; the groups
+//! that are offered by default.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -62,7 +62,7 @@ impl Sides {
     }
 }
 
-/// What this process counted for a KEM: keygen, import, encaps, decaps, and errors of all.
+/// Returns this process's counters for a KEM: keygen, import, encaps, decaps, and errors of all.
 fn counted(name: &str) -> [u64; 5] {
     let file = std::env::var_os("GABION_STATS").unwrap();
     let snapshot = stats::read(Path::new(&file)).unwrap();
@@ -75,7 +75,7 @@ fn counted(name: &str) -> [u64; 5] {
     [rows[0].calls, rows[1].calls, rows[2].calls, rows[3].calls, errors]
 }
 
-/// The same for X25519: keygen, import, derive, peer, and errors of all.
+/// Returns the counters for X25519: keygen, import, derive, peer, and errors of all.
 fn counted_x25519() -> [u64; 5] {
     let file = std::env::var_os("GABION_STATS").unwrap();
     let snapshot = stats::read(Path::new(&file)).unwrap();
@@ -233,10 +233,10 @@ fn private_groups() {
         }
         let after = counted(group);
         let more: Vec<u64> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-        // For each ClientHello one key more; one that found nobody had no other use.
+        // Each ClientHello makes one more key; one without a matching server has no other use.
         let met = if is_two { 2 } else { 4 };
         assert_eq!((more[0], &more[1..]), (8, &[met, met, met, 0][..]), "{group}");
-        // Nobody else knows them, and nobody who did not ask takes part.
+        // No other provider knows them, and a provider that was not queried takes no part.
         for name in [group, oqs] {
             assert!(SSL.end(&sides.stock, Some(name), None).is_none(), "{name}");
         }
@@ -329,7 +329,7 @@ fn hello(bytes: &[u8]) -> Hello {
     let (list, extensions) = extensions(bytes);
     let share = extensions.iter().find(|(kind, _)| *kind == 51).unwrap().1.clone();
     let client = bytes[5] == 1;
-    // A client's list of shares has a length of its own; then the group, the length, the bytes.
+    // A client's list of shares begins with its length; then come the group, the length, the bytes.
     let entry = share.start + if client { 2 } else { 0 };
     let mut lengths = vec![entry + 2];
     lengths.extend(client.then_some(share.start));
@@ -353,7 +353,7 @@ fn every_length() -> bool {
     std::env::var_os("GABION_SOAK").is_some()
 }
 
-/// Shares that must not be taken, made of a right one: what it is called, and the bytes. `curve` is
+/// Returns shares that must be rejected, made from a valid one: a name, and the bytes. `curve` is
 /// where the curve's part stands.
 fn wrong_shares(
     share: &[u8],
@@ -467,8 +467,8 @@ fn shares() {
     }
 }
 
-/// What libssl hands a provider of a peer's share, at every length: only the right one is taken, by ours
-/// and, where it has the group, by the default provider.
+/// Shares of a peer that libssl passes to a provider, at every length: only the right one is
+/// accepted, by Gabion's and, if it has the group, by the default provider.
 #[test]
 fn a_share_of_any_other_length_is_refused() {
     let (_place, context) = both();
@@ -600,7 +600,8 @@ fn keys() {
     }
 }
 
-/// The default provider's keys beside ours: the same numbers, and what goes over the wire serves both.
+/// Compares keys with the default provider's: the numbers are equal, and each accepts the other's
+/// shares.
 fn beside_stock(context: &Context, name: &str, ours: &gabion_provider_testing::libcrypto::Key<'_>) {
     let none = Params::default();
     let public = ours.part("encoded-pub-key").unwrap();

@@ -18,7 +18,7 @@ const EXPAND: i32 = 2;
 
 static LIB: LazyLock<Libcrypto> = LazyLock::new(|| Libcrypto::load(&lib_prefix()));
 
-/// What this process counted: calls and errors.
+/// Returns this process's counters: calls and errors.
 fn counted() -> (u64, u64) {
     let file = std::env::var_os("GABION_STATS").unwrap();
     let snapshot = stats::read(Path::new(&file)).unwrap();
@@ -32,14 +32,14 @@ fn both() -> (TestFolder, Context) {
     (place, context)
 }
 
-/// The same derivation by ours and by the default provider.
+/// Returns one derivation by each provider, Gabion's and the default one.
 fn pair(context: &Context) -> [Kdf; 2] {
     let pair = [OURS, STOCK].map(|query| context.kdf(NAME, query).unwrap());
     assert_eq!([&pair[0].provider[..], &pair[1].provider[..]], ["gabion", "default"]);
     pair
 }
 
-/// What both derive, which must be the same.
+/// Returns the output of both, which must be equal.
 fn derived(pair: &mut [Kdf; 2], len: usize, params: Option<&Params>) -> Option<Vec<u8>> {
     let [ours, stock] = pair.each_mut().map(|kdf| kdf.derive(len, params));
     assert_eq!(ours, stock, "{len} bytes, {params:?}");
@@ -62,7 +62,7 @@ fn answers() {
         return;
     }
     let (_place, context) = both();
-    // Where nobody asks for a provider, ours serves; with fips=yes it never does.
+    // Without a query for a provider, Gabion's serves; with fips=yes it never does.
     assert_eq!(context.kdf(NAME, "").unwrap().provider, "gabion");
     assert!(context.kdf(NAME, "fips=yes").is_none());
     right_and_wrong(&context);
@@ -173,7 +173,7 @@ fn right_and_wrong(context: &Context) {
     let after = counted();
     assert!(after.0 - before.0 >= 48, "{after:?}");
     assert_eq!(after.1 - before.1, errors);
-    // Hashes that are nobody's in TLS are refused here, by name.
+    // Hashes that TLS does not use are rejected here, by name.
     let params = with(EXPAND, "SHA3-256").octets("key", &KEY);
     assert_eq!(pair(context)[0].derive(32, Some(&params)), None);
     assert!(LIB.last_error().contains("`digest` must be SHA2-224"), "{}", LIB.last_error());
@@ -208,8 +208,8 @@ fn reused(context: &Context) {
     assert_eq!(derived(&mut copies, 48, Some(&all)).map(|out| out.len()), Some(48));
 }
 
-/// What a context says of itself, in the types that may be asked for and in others, with too little room
-/// and with enough. Which parameters those are depends on OpenSSL's version.
+/// Compares the parameters of a context, in the types that may be queried and in others, with too
+/// small and with sufficient buffers. Which parameters exist depends on OpenSSL's version.
 fn asked(context: &Context) {
     const TYPES: [u32; 4] = [1, 2, 4, 5]; // Integer, unsigned integer, text, bytes.
     let both = pair(context);

@@ -1,5 +1,6 @@
-//! Beside OpenSSL's own LMS, which is in builds with `enable-lms`: bare keys and signatures get the same verdict from
-//! both, in whichever order both are loaded, and the names of both are one set where they share one.
+//! Together with OpenSSL's own LMS, which is in builds with `enable-lms`: bare keys and signatures
+//! get the same verdict from both, in whichever order both are loaded, and shared names are one set
+//! of names.
 
 use std::sync::LazyLock;
 

@@ -1,4 +1,4 @@
-//! The module as a file: what it exports, what it needs, and whether its numbers are OpenSSL's.
+//! The module as a file: its exports, its dependencies, and whether its numbers are OpenSSL's.
 
 use std::collections::BTreeSet;
 use std::path::Path;

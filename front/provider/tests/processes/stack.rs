@@ -1,6 +1,6 @@
-//! How much stack an operation takes. OpenSSL runs asynchronous jobs (SSL_MODE_ASYNC, `s_server
-//! -async`, nginx with an offload engine) on stacks of 32 KiB from the heap, without a guard page: what
-//! needs more writes over somebody else's memory and nobody notices at once.
+//! The stack size of operations. OpenSSL runs asynchronous jobs (SSL_MODE_ASYNC, `s_server -async`,
+//! nginx with an offload engine) on stacks of 32 KiB from the heap, without a guard page: an
+//! overflow silently overwrites other memory.
 
 use std::ffi::c_void;
 use std::num::NonZero;
@@ -147,7 +147,7 @@ fn measure_hss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut
     }
 }
 
-/// Measures verification with XMSS and XMSS^MT: bytes that nobody signed take as much as others.
+/// Measures verification with XMSS and XMSS^MT: invalid signatures take as much as valid ones.
 fn measure_xmss(context: &Context, measure: &mut dyn FnMut(String, &mut dyn FnMut())) {
     let none = Params::default();
     // SHA-256 with 32 bytes, SHAKE with 64, and twelve layers.
@@ -223,7 +223,7 @@ fn measure_exchange(context: &Context, measure: &mut dyn FnMut(String, &mut dyn 
     });
 }
 
-/// The same on the backends that serve where the processor has less.
+/// Measures the backends that serve on processors with fewer instructions.
 #[test]
 fn operations_of_other_backends_fit_the_job_stack() {
     for name in ["avx2", "portable"] {
@@ -300,7 +300,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     assert!(*bytes <= 28 << 10, "{what} takes {bytes} bytes of stack: {deepest:#?}");
 }
 
-/// A program that is built against this OpenSSL, beside what it reads.
+/// Builds a program against this OpenSSL, in the folder of its input files.
 fn matrix(place: &TestFolder) -> std::path::PathBuf {
     let prefix = gabion_provider_testing::prefix();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/processes/matrix");
@@ -335,7 +335,7 @@ fn matrix(place: &TestFolder) -> std::path::PathBuf {
     program
 }
 
-/// Runs cells of the matrix; what it says of them.
+/// Runs cells of the matrix; returns their output.
 fn run_matrix(place: &TestFolder, program: &Path, words: &[&str]) -> (bool, String) {
     let output = Command::new(program)
         .arg(place.path(""))

@@ -248,7 +248,7 @@ fn leaves_without_a_settled_codepoint_serve_behind_the_switch() {
             let named = [scheme, algorithm].map(|name| format!("Peer signature type: {name}\n"));
             assert!(named.iter().any(|line| text.contains(line)), "{scheme}: {text}");
         }
-        // Whoever made the chain has signed with it as well.
+        // The maker of the chain has signed with it as well.
         let made = if algorithm.starts_with("Falcon") { 3 } else { 0 };
         assert_eq!(place.count(algorithm, "sign"), (2 + made, 0), "{algorithm}");
         assert!(place.count(algorithm, "verify").0 >= 4, "{algorithm}");

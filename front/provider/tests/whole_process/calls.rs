@@ -27,7 +27,8 @@ const OURS: [&str; 6] = [
     "MLDSA44-Ed25519-SHA512-draft19",
 ];
 
-/// Our provider beside the default one; and the FIPS module, where this OpenSSL has it.
+/// Returns Gabion's provider together with the default one; and the FIPS module, if this OpenSSL
+/// has it.
 fn modes(place: &TestFolder) -> Vec<Mode> {
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let ours = Mode { context, query: "provider=gabion", signatures: &OURS };
@@ -39,7 +40,7 @@ fn modes(place: &TestFolder) -> Vec<Mode> {
     [Some(ours), fips].into_iter().flatten().collect()
 }
 
-/// As many of a slow signature as take a while, and of the others more.
+/// Returns the number of rounds: fewer for slow signatures.
 fn rounds(name: &str, many: usize) -> usize {
     if name.starts_with("SLH-DSA") { many.div_ceil(20) } else { many }
 }
@@ -68,7 +69,8 @@ impl<'a> SignedMessage<'a> {
         self.key.verify(self.name, self.query, &Params::default(), message, signature)
     }
 
-    /// A call of each kind, with contexts of its own: good ones, and signatures that do not verify.
+    /// Makes a call of each kind, with separate contexts: successful ones, and signatures that do
+    /// not verify.
     fn calls(&self) {
         let none = Params::default();
         let made = self.key.sign(self.name, self.query, &none, &self.message).unwrap();
@@ -85,15 +87,15 @@ fn in_use() -> usize {
     unsafe { libc::mallinfo2() }.uordblks
 }
 
-/// What may remain of so many rounds, of five calls each whose smallest context takes more than 100
-/// bytes: a few hundred bytes come and go with the size of malloc's pieces.
+/// Returns the growth that is tolerated for so many rounds, of five calls each whose smallest
+/// context takes more than 100 bytes: a few hundred bytes vary with the size of malloc's blocks.
 fn flat(rounds: usize) -> usize {
     2048 + 50 * rounds
 }
 
-/// What so many rounds leave behind: the least of three runs of them, since malloc keeps freed pieces of
-/// each size that it counts as in use, and signatures of SLH-DSA work with pieces of any size. What leaks
-/// does so each time.
+/// Returns the memory growth of so many rounds: the minimum of three runs, since malloc counts
+/// freed blocks that it caches as in use, and signatures of SLH-DSA use blocks of any size. A leak
+/// grows in every run.
 fn growth(count: usize, rounds: impl Fn()) -> usize {
     let mut least = usize::MAX;
     for _ in 0..3 {
@@ -144,7 +146,8 @@ fn says_why(mode: &Mode) -> bool {
     LIB.take_errors() > 0 || mode.query == "fips=yes"
 }
 
-/// What libcrypto itself puts into the queue when the default provider's signature does not verify.
+/// Returns the number of errors that libcrypto itself queues when the default provider's signature
+/// does not verify.
 fn libcryptos_own(place: &TestFolder) -> usize {
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let (stock, none) = ("provider=default", Params::default());
@@ -169,7 +172,8 @@ fn the_error_queue_is_empty_after_a_call_and_says_why_after_an_error() {
             assert_eq!(LIB.take_errors(), 0, "{what}: key generation and signing");
             assert!(signed.verifies(&signed.message, &signed.signature));
             assert_eq!(LIB.take_errors(), 0, "{what}: a signature that verifies");
-            // That a signature does not verify is an answer: libcrypto remarks on it, nobody else.
+            // An invalid signature is a regular answer: libcrypto queues an error for it, the
+            // provider does not.
             assert!(!signed.verifies(b"another message", &signed.signature));
             assert_eq!(LIB.take_errors(), own, "{what}: another message");
 

@@ -1,4 +1,4 @@
-//! What a message that comes in pieces takes of memory.
+//! The memory of a message that comes in pieces.
 
 use gabion_provider_testing::{LIB, OURS, both, none, pattern};
 

@@ -12,7 +12,7 @@ use gabion_provider_testing::{LIB, OURS, STOCK, Side, TestFolder};
 use crate::turn;
 
 const GROUP: &str = "X25519MLKEM768";
-/// What is pooled in two ways, with the bytes of its public key: a KEM, and a key exchange.
+/// The pooled algorithms, with the length of their public key: a KEM, and a key exchange.
 const GROUPS: [(&str, usize); 2] = [(GROUP, 1216), ("X25519", 32)];
 
 /// A place with pools.
@@ -108,8 +108,8 @@ fn forked(group: &str, share: usize) {
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
     let mut mine = warm(&context, group);
     let mut ends = [0; 2];
-    // SAFETY: room for two descriptors. The child writes what it made, frees what it inherited, and ends
-    // by _exit.
+    // SAFETY: space for two descriptors. The child writes its result, frees inherited objects, and
+    // ends by _exit.
     let child = unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         libc::fork()
@@ -158,7 +158,7 @@ fn unloading_ends_the_thread() {
             used.join().unwrap();
         });
         drop(context);
-        // It was told to go, and nobody waits for it.
+        // It was told to end, and no call waits for it.
         until("the thread ends", || threads() == 0);
     }
 }

@@ -95,7 +95,7 @@ fn in_use() -> usize {
     unsafe { libc::mallinfo2() }.uordblks
 }
 
-/// Runs `work` on a thread of its own, with whose end everything of the thread is gone.
+/// Runs `work` on a separate thread, whose thread-local data is gone when this returns.
 fn on_a_thread(work: impl FnOnce() + Send) {
     std::thread::scope(|scope| scope.spawn(work).join().unwrap());
 }
@@ -161,7 +161,8 @@ fn memory_stays_as_it_is_over_lives_of_the_provider() {
         let context = context(&modules);
         let switch = Params::default().text("key-pools", "yes");
         let gabion = LoadedProvider::with(&context, c"gabion", &switch);
-        // Enough for the thread that makes keys ahead, which ends with the provider. Nobody waits for it.
+        // Enough to start the thread that makes keys ahead, which ends with the provider. No call
+        // waits for it.
         for name in ["X25519MLKEM768", "X25519"] {
             (0..20).for_each(|_| drop(generate(&context, name)));
         }
@@ -202,7 +203,7 @@ fn objects_can_be_freed_after_openssl_cleanup() {
     let place = TestFolder::new();
     let config = place.path("gabion.cnf");
     let life = |query: &str, key_goes_first: bool| {
-        // SAFETY: the child ends by _exit; what it does is not its parent's.
+        // SAFETY: the child ends by _exit, without effects on its parent.
         let child = unsafe { libc::fork() };
         if child == 0 {
             // SAFETY: no pointer is passed.
@@ -236,9 +237,9 @@ fn objects_can_be_freed_after_openssl_cleanup() {
     }
 }
 
-/// What a plugin does that has a library context of its own, from its constructor to its destructor:
-/// keys that are made ahead, and a job that pauses. Both have a thread, which needs the loader's lock to
-/// start and to end, and whoever runs a constructor or destructor holds that.
+/// The actions of a plugin with a separate library context, from its constructor to its destructor:
+/// keys that are made ahead, and a job that pauses. Both have a thread, which needs the loader's
+/// lock to start and to end, and constructors and destructors run with that lock held.
 const PLUGIN: &str = r#"
 #include <openssl/async.h>
 #include <openssl/core_names.h>
@@ -359,7 +360,7 @@ fn threads_load_and_unload_while_others_work() {
     std::thread::scope(|scope| {
         for thread in 0..EACH {
             let (modules, shared, key) = (&modules, &shared, &key);
-            // In a context of its own, in the one that others use, and working all the while.
+            // In a separate context, in the one that others use, and under continuous load.
             scope.spawn(move || {
                 for _ in 0..20 {
                     let own = context(modules);

@@ -48,8 +48,8 @@ fn operations_work_where_threads_and_the_program_end() {
     }
 }
 
-/// Of each kind one, and what needs a stack of its own. A composite with RSA makes 6,000 allocations, which is
-/// too many to fail one by one.
+/// One algorithm of each kind, and those that need a separate stack. A composite with RSA makes
+/// 6,000 allocations, which is too many to fail one by one.
 const OPERATIONS: [&str; 9] = [
     "ML-KEM-768",
     "X25519MLKEM768",
