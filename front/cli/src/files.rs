@@ -124,7 +124,7 @@ pub enum Access {
     Public,
 }
 
-/// What happens to an existing output file.
+/// The handling of an existing output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OverwritePolicy {
     /// The file is kept and the command fails; the default without `--force`.

@@ -57,12 +57,12 @@ const BEGIN: &str = "-----BEGIN ";
 /// Maximum PBKDF2 iterations, which take some seconds: the number that RFC 8018, section 4.2,
 /// recommends for especially critical keys. openssl writes 2048.
 const PBKDF2_ITERATIONS_MAX: u32 = 10_000_000;
-/// Maximum memory of scrypt in bytes (RFC 7914: N * r * p * 128), 256 MiB: 16 times what openssl
-/// writes, 8 times what it reads.
+/// Maximum memory of scrypt in bytes (RFC 7914: N * r * p * 128), 256 MiB: 16 times the parameters
+/// that openssl writes, 8 times those that it reads.
 const SCRYPT_BYTES_MAX: u128 = 256 << 20;
 
 /// Decodes a key file; `password` is called only if the key is encrypted. Of several PEM blocks,
-/// the first with the wanted half is used or, if there is none, the first that can be read.
+/// the first with the wanted half is used, or otherwise the first that can be read.
 ///
 /// # Errors
 /// The outer error is that of the password source; the inner one describes what is wrong with the

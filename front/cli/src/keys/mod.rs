@@ -104,8 +104,8 @@ pub fn check_stateless(name: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the algorithms whose name differs from `name` only in case and punctuation or, if there
-/// are none, those whose name contains it.
+/// Returns the algorithms whose name differs from `name` only in case and punctuation or, without
+/// such matches, those whose name contains it.
 fn similar(name: &str) -> Vec<Algorithm> {
     let plain = |text: &str| -> String {
         text.chars().filter(char::is_ascii_alphanumeric).flat_map(char::to_lowercase).collect()

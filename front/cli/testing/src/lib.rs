@@ -68,7 +68,7 @@ pub struct Work {
 impl Work {
     pub fn new() -> Work {
         let work = Work { folder: tempfile::tempdir().unwrap() };
-        // Below one that is the test's too, so that there is a beside.
+        // In a subfolder, so that the test also owns the parent folder.
         std::fs::create_dir(work.path("")).unwrap();
         work
     }
@@ -81,7 +81,7 @@ impl Work {
         self.path("")
     }
 
-    /// Where anchors of keys go: not into the home of whoever runs the tests, nor below a key.
+    /// Returns the folder for anchors of keys: outside of the user's home, and not below a key.
     pub fn state_home(&self) -> PathBuf {
         self.folder.path().join("state-home")
     }
@@ -212,7 +212,7 @@ pub fn bundle() -> Option<PathBuf> {
     there.then_some(prefix)
 }
 
-/// A folder of published vectors: `GABION_VECTORS`, or beside the repository.
+/// Returns a folder of published vectors: in `GABION_VECTORS`, or next to the repository.
 pub fn vectors(name: &str) -> Option<PathBuf> {
     let root = match std::env::var_os("GABION_VECTORS").filter(|value| !value.is_empty()) {
         Some(root) => PathBuf::from(root),

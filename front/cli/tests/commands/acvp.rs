@@ -211,7 +211,8 @@ fn files_that_are_not_as_they_should_be_are_refused() {
     }
 }
 
-/// Signatures of LMS are judged by the public key beside them, in the answers of others and in an internalProjection.
+/// Signatures of LMS are verified by the public key in the same file, in answers of other
+/// implementations and in an internalProjection.
 #[test]
 fn signatures_of_lms_are_judged_and_not_compared() {
     let work = Work::new();
@@ -263,7 +264,7 @@ fn signatures_of_lms_are_judged_and_not_compared() {
     assert_eq!(work.gabion(&["acvp", "file"]).says("0 of 1 right").code, Some(1));
 }
 
-/// What a key or a signature of LMS is made of has to fit the sets that are named.
+/// The parts of an LMS key or signature have to fit the named parameter sets.
 #[test]
 fn lms_files_that_are_not_as_they_should_be_are_refused() {
     let work = Work::new();
@@ -331,15 +332,15 @@ fn a_given_mu_is_signed_and_a_missing_key_is_named() {
     }
 }
 
-/// A field of another type, or with a value that nobody knows, is an error: were it taken for one that is
-/// not there, the answer would be one to another question.
+/// A field of another type, or with an unknown value, is an error: if it were treated as missing,
+/// the answer would be for another question.
 #[test]
 fn a_field_of_another_type_is_not_taken_for_a_missing_one() {
     let work = Work::new();
     let sets = [("ML-DSA", "FIPS204", "ML-DSA-44"), ("SLH-DSA", "FIPS205", "SLH-DSA-SHAKE-128f")];
     for (algorithm, revision, parameter_set) in sets {
         let seeds = if algorithm == "ML-DSA" { 32 } else { 16 };
-        // A key of its own, so that nothing but the field in question is refused.
+        // A separate key, so that only the field in question is rejected.
         let mut keygen = json!({ "algorithm": algorithm, "mode": "keyGen", "revision": revision,
             "testGroups": [{ "tgId": 1, "parameterSet": parameter_set, "tests": [{ "tcId": 1 }] }] });
         for name in ["seed", "skSeed", "skPrf", "pkSeed"] {

@@ -1,4 +1,5 @@
-//! `gabion bench`, `gabion report` and `gabion run` execute the `gabion-bench` beside `gabion`.
+//! `gabion bench`, `gabion report` and `gabion run` execute the `gabion-bench` in the folder of
+//! `gabion`.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -27,7 +28,7 @@ fn arguments_environment_and_exit_code_are_passed_on() {
     let program = folder.path().join("gabion-bench");
     fs::write(&program, "#!/bin/sh\necho \"$*\" \"$GABION_TEST\"\nexit 7\n").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o700)).unwrap();
-    // The program is found beside the file, not beside a symbolic link to it.
+    // The program is found in the folder of the file, not in that of a symbolic link to it.
     let elsewhere = tempfile::tempdir().unwrap();
     symlink(folder.path().join("gabion"), elsewhere.path().join("gabion")).unwrap();
     for (line, arguments) in [

@@ -91,7 +91,7 @@ impl Workplace {
         command
     }
 
-    /// Names beside the bundle that only a running build may have there.
+    /// Returns names in the bundle's folder that only a running build may have there.
     fn leftovers(&self) -> Vec<String> {
         std::fs::read_dir(self.folder.path().join("place"))
             .into_iter()
@@ -101,7 +101,7 @@ impl Workplace {
             .collect()
     }
 
-    /// The folder around the bundle, as somebody else could have made it before.
+    /// Creates the folder around the bundle, as another user could have made it before.
     fn place(&self) -> PathBuf {
         let place = self.folder.path().join("place");
         std::fs::create_dir(&place).unwrap();
@@ -340,7 +340,7 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Who may replace what lies beside a running build decides what it compiles.
+/// Users who can replace files next to a running build control what is compiled.
 #[test]
 fn a_place_where_others_may_replace_things_is_refused() {
     let workplace = Workplace::new();
@@ -476,7 +476,7 @@ impl Offline {
         self.folder.path().join("home/.cache/gabion/openssl").join(format!("bundle-{version}"))
     }
 
-    /// What is left of a finished bundle when nothing is run from it.
+    /// Creates the files of a finished bundle that are needed without running it.
     fn finish(&self, version: &str) {
         let bundle = self.bundle(version);
         for part in ["bin/openssl", "lib/libcrypto.so", "lib/libssl.so"] {
@@ -565,7 +565,7 @@ fn an_older_bundle_is_never_taken_in_silence() {
     assert_eq!((code, stdout), (Some(0), format!("{}\n", machine.bundle("3.5.9").display())));
     assert!(!stderr.contains("CVE"), "{stderr}");
 
-    // A place that is named holds what it holds.
+    // A folder that is named explicitly is used with its contents.
     let place = machine.bundle("3.5.7");
     let place = ["bundle", "build", "--prefix", place.to_str().unwrap()];
     for (option, value, reason) in [

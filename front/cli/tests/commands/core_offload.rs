@@ -70,7 +70,7 @@ struct Bench {
     variables: Vec<(&'static str, String)>,
 }
 
-/// What libgabion did for a program and what it was asked for and did not do, by operation.
+/// The operations that libgabion served for a program, and those that failed, by operation.
 #[derive(Debug, Default, PartialEq)]
 struct Counts {
     served: BTreeMap<String, u64>,
@@ -110,7 +110,7 @@ impl Bench {
         Bench { prefix: prefix.to_path_buf(), folder, variables: Vec::new() }
     }
 
-    /// The same with variables set, and a folder of its own.
+    /// Returns the bench with variables set, and with a separate folder.
     fn with(&self, variables: &[(&'static str, &str)]) -> Bench {
         let mut bench = Bench::new(&self.prefix);
         bench.variables =
@@ -483,7 +483,7 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Waits until the process is done, and returns what it wrote.
+    /// Waits until the process is done, and returns its output.
     fn end(&mut self, log: &Path) -> String {
         let start = Instant::now();
         while self.0.try_wait().expect("its state").is_none() {

@@ -4,7 +4,7 @@
 
 use crate::harness::{Work, bundle};
 
-/// RFC 8410, section 10.3: a private key alone, and with its public key beside it.
+/// RFC 8410, section 10.3: a private key alone, and with its public key in the same file.
 const RFC_8410: [&str; 2] = [
     "-----BEGIN PRIVATE KEY-----\n\
      MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC\n\

@@ -73,7 +73,7 @@ fn a_key_signs_and_everybody_verifies_until_it_is_used_up() {
         work.gabion(&verify).fails(1);
         work.write("f", "an image\n");
     }
-    // Two more leave 29, which is less than what its owner wants to be warned at.
+    // Two more leave 29, which is less than the owner's warning threshold.
     work.hbs(&["sign", "--key", "k", "--force", "f"]).ok();
     let low = work.hbs(&["sign", "--key", "k", "--out", "s", "f"]).ok();
     assert!(
@@ -305,7 +305,7 @@ fn keygen_that_is_killed_goes_on_with_the_same_command() {
         child.wait().unwrap();
         work.has("k.part").then_some(work)
     };
-    // It may be done before anybody looks.
+    // It may end before this test sees the file.
     let work = (0..20).find_map(|_| killed()).expect("keygen was killed while it worked");
     assert!(!work.has("k") && !work.has("p"));
     work.write("f", "an image\n");
@@ -322,7 +322,7 @@ fn keygen_that_is_killed_goes_on_with_the_same_command() {
     work.hbs(&["verify", "--key", "p", "--sig", "f.sig", "f"]).ok();
 }
 
-/// The same of a key in sectors, of which each has a file of its own.
+/// Keygen continues for a key in sectors, each of which has a separate file.
 #[test]
 fn keygen_of_sectors_that_is_killed_goes_on_with_the_same_command() {
     let keygen = ["hbs", "keygen", "LMS_SHA256_M32_H15_W4", "--sectors", "4", "--out", "k"];
@@ -339,7 +339,7 @@ fn keygen_of_sectors_that_is_killed_goes_on_with_the_same_command() {
         child.wait().unwrap();
         work.has("k-2.part").then_some(work)
     };
-    // It may be done before anybody looks.
+    // It may end before this test sees the file.
     let work = (0..20).find_map(|_| killed()).expect("keygen was killed while it worked");
     assert!(!work.has("k-0") && !work.has("p"));
     work.write("f", "an image\n");
@@ -376,13 +376,13 @@ fn a_lost_log_is_recovered() {
     assert_eq!(made.json()["index"], 5);
 }
 
-/// What a refusal says to type next.
+/// Returns the commands that an error message suggests.
 fn typed_next(refused: &CommandResult) -> Vec<String> {
     let said = refused.err.split('`').skip(1).step_by(2).map(str::to_owned);
     said.filter(|said| said.starts_with("gabion hbs ")).collect()
 }
 
-/// Each refusal says what it found, that nothing was signed, and what to type next, which then works.
+/// Each error states the finding, that nothing was signed, and the next command, which then works.
 #[test]
 fn refusals_name_a_command_that_works() {
     type Break = fn(&Work);
@@ -624,7 +624,7 @@ fn an_index_that_signed_twice_is_found() {
     work.write("g", "another image\n");
     work.hbs(&["backup", "k", "--out", "b"]).ok();
     work.hbs(&["sign", "--key", "k", "f"]).ok();
-    // What nobody can notice: everything restored, the anchor too.
+    // The undetectable case: everything is restored, including the anchor.
     fs::remove_dir_all(work.state_home()).unwrap();
     fs::create_dir(work.path("host2")).unwrap();
     work.hbs(&["restore", "b", "--out", "host2/k"]).ok();
@@ -638,7 +638,7 @@ fn an_index_that_signed_twice_is_found() {
     }
     let audited = work.hbs(&["audit", "k", "f.sig"]).ok();
     assert!(!audited.err.contains("note"), "{audited:?}");
-    // What lies beside a signature is believed where the signature is good for it.
+    // A file next to a signature is believed if the signature is valid for it.
     work.write("f", "built once more\n");
     let audited = work.hbs(&["audit", "k", "f.sig"]).ok();
     assert!(audited.err.contains("f is not the message of f.sig"), "{audited:?}");

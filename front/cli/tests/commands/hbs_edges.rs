@@ -55,7 +55,7 @@ fn standard_input_by_any_name_is_signed_where_its_signature_has_a_name() {
     assert_eq!(index(&work), 4);
 }
 
-/// Nobody waits for a key because its user waits for a message.
+/// A key is not locked while its user waits for a message.
 #[test]
 fn a_pipe_is_read_before_the_key_is_held() {
     let work = with_key();
@@ -66,7 +66,7 @@ fn a_pipe_is_read_before_the_key_is_held() {
     fs::write(work.path("pipe"), "an image\n").unwrap();
     CommandResult::of(waits.wait_with_output().unwrap()).ok();
     verifies(&work, "pipe.sig", "f");
-    // As a key it is none, and nobody waits for whoever may write into it.
+    // A pipe is not a key, and the command does not block on it.
     work.gabion(&["hbs", "sign", "--key", "pipe", "--out", "s", "f"]).fails(2).says("regular file");
     assert_eq!(index(&work), 2);
 }
@@ -84,14 +84,14 @@ fn a_file_that_is_named_twice_is_refused_by_whatever_name() {
     sign(&["f", "f.sig", "--force"]).fails(2).says("same file");
     fs::remove_file(work.path("f.sig")).unwrap();
     assert_eq!((index(&work), work.has("f.sig")), (0, false));
-    // Two names in a folder are two messages, of which each gets a signature beside it.
+    // Two names in a folder are two messages, each of which gets a signature in that folder.
     sign(&["f", "link"]).ok();
     verifies(&work, "f.sig", "f");
     verifies(&work, "link.sig", "f");
     assert_eq!(index(&work), 2);
 }
 
-/// Whoever writes a key's file next removes what has the name that it has meanwhile.
+/// The next write of a key's file would remove a signature under the same name.
 #[test]
 fn a_signature_takes_no_name_that_a_key_needs() {
     let work = with_key();

@@ -17,7 +17,7 @@ trait Homes {
 }
 
 impl Homes for Work {
-    /// Runs `gabion hbs` in a home of its own.
+    /// Runs `gabion hbs` in a separate home.
     fn in_home(&self, home: &str, arguments: &[&str]) -> CommandResult {
         let mut command = self.command(&[&["hbs"], arguments].concat());
         command.env("XDG_STATE_HOME", self.path(home));
@@ -118,7 +118,7 @@ fn a_damaged_log_is_an_error_and_reuse_is_found_all_the_same() {
         assert!(log.err.contains("k.log"), "{what}: {log:?}");
         work.in_home("B", &["status", "kb/k"]).fails(4);
         work.in_home("B", &["sign", "--key", "kb/k", "--out", "s", "g"]).fails(4);
-        // Whatever is beside it.
+        // Whatever files are next to it.
         work.audit(&["kb/k", "g.sig"]).fails(4);
         work.audit(&["ka/k", "kb/k", "g.sig"]).fails(1).says("warning: kb/k: ");
         let exported = work.in_home("B", &["log", "kb/k", "--json"]).fails(4);

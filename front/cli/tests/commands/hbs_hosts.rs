@@ -1,5 +1,5 @@
-//! `gabion hbs` for whoever has several hosts and verifiers: keys that leave a host, bounds of reservations, public keys in the
-//! forms that boot loaders take, digests.
+//! `gabion hbs` with several hosts and verifiers: keys that leave a host, bounds of reservations,
+//! public keys in the formats that boot loaders take, digests.
 
 use std::fs;
 use std::process::Command;
@@ -19,7 +19,7 @@ fn hbs(work: &Work, arguments: &str) -> CommandResult {
     work.gabion(&[vec!["hbs"], arguments.split(' ').collect()].concat())
 }
 
-/// The same by another user, or on another machine without a name.
+/// Runs the command as another user, or on another unnamed machine.
 fn hbs_elsewhere(work: &Work, arguments: &str) -> CommandResult {
     let arguments = [vec!["hbs"], arguments.split(' ').collect()].concat();
     let mut command = work.command(&arguments);
@@ -30,7 +30,7 @@ fn hbs_elsewhere(work: &Work, arguments: &str) -> CommandResult {
 fn a_key_that_is_handed_over_signs_on_the_other_host_alone() {
     let work = with_key(SET, &[]);
     hbs(&work, "sign --key k --out s0 f").ok();
-    // Without a home nobody knows whether the key left it.
+    // Without a home it is unknown whether the key left it.
     let mut homeless = work.command(&["hbs", "backup", "k", "--out", "b2"]);
     homeless.env_remove("HOME").env_remove("XDG_STATE_HOME");
     CommandResult::of(homeless.output().unwrap()).fails(4).says("HOME");
@@ -88,7 +88,7 @@ fn a_sector_is_handed_over_and_another_one_retired() {
     hbs(&work, "log k-0").ok();
 }
 
-/// The state of one sector beside the key of another ends neither of them.
+/// The state of one sector in place of another's ends neither of the keys.
 #[test]
 fn the_state_of_another_sector_is_refused() {
     let work = with_key(SET, &["--sectors", "2"]);

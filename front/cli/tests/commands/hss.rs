@@ -71,7 +71,8 @@ fn certificates_of_rfc_9802_verify() {
     }
 }
 
-/// liboqs's vector: the number of its set is another set's in the other scheme, so nobody guesses.
+/// liboqs's vector: the number of its set belongs to a different set in the other scheme, so the
+/// set is not guessed.
 #[test]
 fn raw_keys_of_xmss_need_a_name() {
     let Some(folder) = vectors("liboqs/xmss") else { return };

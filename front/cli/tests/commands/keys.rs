@@ -8,7 +8,7 @@ use crate::harness::{ALGORITHMS, CommandResult, Work, bundle, is_kem, vectors};
 
 const FORMATS: [&str; 3] = ["seed", "expanded", "both"];
 
-/// Uses a key pair for what it is made for; every way but the right one must be noticed.
+/// Uses a key pair for its purpose; every other use must be rejected.
 fn use_pair(work: &Work, algorithm: &str, key: &str, public: &str) {
     if is_kem(algorithm) {
         work.gabion(&["encaps", "--force", "--key", public, "--out", "ct", "--secret", "sent"])
@@ -144,7 +144,7 @@ fn two_outputs_that_are_one_file_are_refused_however_they_are_spelt() {
     CommandResult::of(work.command(&keygen).stdout(into).output().unwrap())
         .fails(2)
         .says("same file");
-    // Two files are two, whatever their names have in common, and one of no file is none.
+    // Two distinct files are accepted, whatever their names have in common, and so is /dev/null twice.
     work.gabion(&["keygen", "ML-DSA-44", "--out", "here/x", "--pub", "folder/x"]).ok();
     work.gabion(&["keygen", "ML-DSA-44", "--out", "/dev/null", "--pub", "/dev/null"]).ok();
     work.gabion(&["keygen", "ML-DSA-44", "--force", "--out", "link2", "--pub", "K"]).ok();
@@ -197,7 +197,7 @@ fn an_output_never_is_an_input_and_replaces_a_file_only_when_told_to() {
     }
 }
 
-/// Whoever may put a link or a pipe into a folder such as /tmp would choose where a secret goes.
+/// Users who can put a link or a pipe into a folder such as /tmp would choose where a secret goes.
 #[test]
 fn links_and_pipes_of_other_users_are_refused_as_output() {
     use std::os::unix::fs::{lchown, symlink};

@@ -1,4 +1,4 @@
-//! `gabion kms`: a server of its own, and the commands that it prints.
+//! `gabion kms`: a separate server, and the commands that it prints.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -119,7 +119,7 @@ pub struct Caller<'a> {
 }
 
 impl<'a> Caller<'a> {
-    /// Nobody yet, of the server of [`config`].
+    /// Returns a caller without a token, of the server of [`config`].
     pub fn nobody(work: &'a Work) -> Self {
         let address = format!("unix:{}", work.path("kms").display());
         Caller { work, address, token: String::new(), ca_file: String::new() }
@@ -134,7 +134,7 @@ impl<'a> Caller<'a> {
         (Caller { token: text(&made["token"]), ..Caller::nobody(work) }, shares)
     }
 
-    /// The same with another token.
+    /// Returns the caller with another token.
     pub fn with(&self, token: &str) -> Caller<'a> {
         let (address, ca_file) = (self.address.clone(), self.ca_file.clone());
         Caller { work: self.work, address, token: token.to_owned(), ca_file }
@@ -278,7 +278,7 @@ fn a_store_is_sealed_served_copied_and_restored() {
     work.write("kms.toml", config(&work, "restored", &of_backups));
     work.gabion(&["kms", "restore", "--config", "kms.toml", backup.trim()]).ok();
     let server = ServeCommand::start(&caller);
-    // As `init` prints them, with what stands beside them.
+    // The format that `init` prints, including the other lines.
     work.write("shares", format!("share  {}\nshare  {}\ntoken  gbk1.x\n", shares[2], shares[0]));
     caller.run(&["unseal", "shares"]).ok();
     caller.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).ok();
@@ -287,7 +287,7 @@ fn a_store_is_sealed_served_copied_and_restored() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// Whoever makes a token is told when it ends, and is refused what can't be.
+/// The command prints when a new token ends, and rejects impossible lifetimes.
 #[test]
 fn tokens_say_when_they_end() {
     let work = Work::new();
@@ -322,7 +322,8 @@ fn tokens_say_when_they_end() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// A token is revoked with those that were made by it and by these, and no others; whoever asks for that comes last.
+/// Revokes a token together with its descendants, and no others; the revoking token is revoked
+/// last.
 #[test]
 fn the_children_of_a_token_are_revoked_with_it() {
     let work = Work::new();
@@ -505,7 +506,8 @@ fn tags_and_secrets(caller: &Caller<'_>) {
     caller.run(&[&verify[..], &["plain"]].concat()).fails(1).says("not valid for");
     let verdict = caller.run(&[&verify[..], &["--json", "plain"]].concat());
     assert_eq!((verdict.code, &verdict.json()["valid"]), (Some(1), &false.into()));
-    // What the service made a secret for, everybody can; what it gets out, it alone.
+    // Encapsulating for the service's key needs only the public key; decapsulating needs the
+    // service.
     caller.run(&["key", "create", "box", "--algorithm", "ML-KEM-768"]).ok();
     let shown = caller.run(&["key", "show", "box", "--json"]).ok().json();
     work.write("box.pem", shown["versions"][0]["public_key"].as_str().unwrap());
@@ -558,7 +560,7 @@ fn keys_that_come_and_go(caller: &Caller<'_>) {
         .says("32 bytes");
 }
 
-/// A key that was exported for somebody's own key: they open it without a service.
+/// A key that was exported for the recipient's public key is opened without a service.
 fn keys_that_are_opened_elsewhere(caller: &Caller<'_>) {
     let work = caller.work;
     work.gabion(&["keygen", "X-Wing", "--out", "mine.pem", "--pub", "mine.pub"]).ok();
@@ -573,7 +575,7 @@ fn keys_that_are_opened_elsewhere(caller: &Caller<'_>) {
     };
     export("pkcs8", "goes.wrapped");
     export("raw", "goes.raw.wrapped");
-    // No address and no token: nobody is asked.
+    // No address and no token: no server is contacted.
     let open = |more: &[&str]| work.gabion(&[&["kms", "key", "open"][..], more].concat());
     let goes = ["goes", "--algorithm", "ML-DSA-44", "--key", "mine.pem"];
     open(&[&goes[..], &["--out", "goes.pem", "goes.wrapped"]].concat()).ok();

@@ -1,4 +1,4 @@
-//! `gabion kms audit`: the log of a server, on line and off, and by somebody else's verifier.
+//! `gabion kms audit`: the log of a server, online and offline, and with an independent verifier.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -60,7 +60,7 @@ fn a_log_is_shown_proved_and_verified_and_go_agrees() {
     let verified = caller.run(&["audit", "verify", "--keys", "vkeys", "--json"]).ok().json();
     assert!(verified["signed"].as_u64().unwrap() >= lines.len() as u64, "{verified}");
     caller.run(&["audit", "verify"]).ok();
-    // Keys of somebody else, and one alone.
+    // Another service's keys, and one alone.
     let other = keys.replace("gabion-kms+", "gabion-kmt+");
     work.write("others", other);
     caller.run(&["audit", "verify", "--keys", "others"]).fails(2);
@@ -147,7 +147,7 @@ fn full_segments_go_to_the_archive_and_the_log_verifies_with_and_without() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// A server whose log somebody deletes does nothing any more, and says so.
+/// A server whose log was deleted stops all operations, and reports the reason.
 #[test]
 fn a_deleted_or_replaced_log_stops_the_service() {
     for replaced in [false, true] {
@@ -196,7 +196,7 @@ fn audit_follow_prints_each_record_once_without_writing() {
     let before = size()["size"].as_u64().unwrap();
     for name in ["a", "b"] {
         caller.run(&["key", "create", name, "--algorithm", "ed25519"]).ok();
-        // What is told of while the log is read may come with the reading's own record.
+        // Records that are written while the log is read may come with the reading's record.
         while next()["record"]["outcome"] != "ok" {}
     }
     std::thread::sleep(Duration::from_millis(3100));
@@ -210,7 +210,7 @@ fn audit_follow_prints_each_record_once_without_writing() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// How far the log has come, of which nobody is told.
+/// Returns the state of the log, without writing a record.
 fn state(caller: &Caller<'_>) -> String {
     let settings = gabion_kms_client::Settings {
         addresses: vec![caller.address.parse().unwrap()],

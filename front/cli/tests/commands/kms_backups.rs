@@ -31,10 +31,10 @@ fn a_key_is_destroyed_with_its_backups_and_others_are_restored() {
     for name in ["k", "stays"] {
         caller.run(&["key", "create", name, "--algorithm", "ed25519"]).ok();
     }
-    // Whoever makes one is given the path that `restore` takes.
+    // `backup` prints the path that `restore` takes.
     let copy = caller.run(&["backup"]).ok().text().trim().to_owned();
     let first = copy.rsplit_once('/').unwrap().1.to_owned();
-    // The key's file is beside the store, and elsewhere restores as well.
+    // The key's file is in the store's folder, and restores from elsewhere as well.
     let key = names(&work, "store.backup-keys").remove(0);
     let restore = ["kms", "restore", "--config", "other.toml"];
     let done = work.gabion(&[&restore[..], &[&copy]].concat());

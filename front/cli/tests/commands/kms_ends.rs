@@ -1,4 +1,5 @@
-//! How `gabion kms serve` begins and ends under whoever started it, and what to do about a lost administrator.
+//! How `gabion kms serve` starts and ends under different parents, and how to replace a lost
+//! administrator.
 
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixDatagram, UnixStream};
@@ -38,12 +39,12 @@ fn service_manager_is_notified_of_ready_and_stopping() {
         String::from_utf8(bytes[..len].to_vec()).unwrap()
     };
     assert_eq!(heard(), "READY=1");
-    // What it said is so: it is there.
+    // The notification is correct: the server answers.
     assert!(!caller.run(&["status"]).text().is_empty());
     terminate(&child);
     assert_eq!(heard(), "STOPPING=1");
     assert_eq!(ended(&mut child), Some(0));
-    // A socket of nobody is no reason not to serve.
+    // A missing notification socket does not prevent serving.
     let mut child = told(&work, "/missing/notify");
     caller.hears();
     terminate(&child);
@@ -127,7 +128,8 @@ fn a_request_that_is_under_way_is_answered_before_the_end() {
     assert_eq!(ended(&mut child), Some(0));
 }
 
-/// A log whose disk is full is no reason not to serve, nor to end with another code; and whom nobody hears of nobody can use.
+/// A full disk under the log neither prevents serving nor changes the exit code; a `dev` server
+/// whose token cannot be printed is useless and ends.
 #[test]
 fn unwritable_output_ends_dev_server_only() {
     let work = Work::new();
@@ -154,7 +156,8 @@ fn unwritable_output_ends_dev_server_only() {
     }
 }
 
-/// Whoever hangs up before the answer ends nobody but themselves: no write to a closed connection ends the process.
+/// Clients that disconnect before the answer do not affect others: no write to a closed connection
+/// ends the process.
 #[test]
 fn early_disconnect_does_not_end_the_server() {
     let work = Work::new();
@@ -202,7 +205,7 @@ fn shares_replace_a_lost_administrator() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// Somebody left with a share: another set, and nothing of before opens the seal but of what was copied then.
+/// A holder of a share left: shares are replaced, and the old ones open only copies made before.
 #[test]
 fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     let work = Work::new();
@@ -213,7 +216,7 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     work.write("m", "a message");
     caller.run(&["sign", "--key", "k", "--out", "m.sig", "m"]).ok();
     let reseal = ["kms", "reseal", "--config", "kms.toml", "--shares", "4", "--threshold", "3"];
-    // Nobody deals while somebody serves.
+    // Shares cannot be replaced while a server runs.
     work.gabion(&[&reseal[..], &["shares"]].concat()).fails(3);
     assert_eq!(server.end(), Some(0));
     let shares = String::from_utf8(work.read("shares")).unwrap();
@@ -256,7 +259,8 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// A request that takes longer than an end may: whoever ends the server is not kept waiting by it, and what was answered stays.
+/// A request that takes longer than the shutdown limit does not delay the shutdown, and answered
+/// changes are kept.
 #[test]
 fn a_server_ends_in_time_under_work_that_takes_longer() {
     let work = Work::new();
@@ -313,7 +317,8 @@ fn a_server_ends_in_time_under_work_that_takes_longer() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// A process that may open few files takes fewer connections, and has files for its log and its store whoever connects.
+/// A process with a low limit of open files takes fewer connections, and always has files left for
+/// its log and its store.
 #[test]
 fn few_files_are_few_connections_and_no_end() {
     let work = Work::new();
@@ -389,7 +394,7 @@ fn shares_are_reset_by_a_share_or_locally() {
     work.write("one", one(0));
     work.write("two", one(1));
     assert_eq!(caller.run(&["unseal", "one"]).ok().text(), "1 of 2 shares are entered\n");
-    // Instead of those of before.
+    // In place of the earlier ones.
     assert_eq!(
         caller.run(&["unseal", "--reset", "two"]).ok().text(),
         "1 of 2 shares are entered\n"

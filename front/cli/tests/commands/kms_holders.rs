@@ -1,4 +1,4 @@
-//! Shares that are wrapped for whoever is to hold them.
+//! Shares that are wrapped for their holders.
 
 use std::process::Command;
 
@@ -58,7 +58,7 @@ fn wrapped_shares_open_the_seal_by_their_holders_alone() {
     }
     caller.token = said.lines().find_map(|line| line.strip_prefix("token  ")).unwrap().to_owned();
     let server = ServeCommand::start(&caller);
-    // Whoever gives it as it came is told what to do, and nothing is counted.
+    // Entering a share that is still wrapped prints the command that opens it, and is not counted.
     caller.run(&["unseal", "alice.wrapped"]).fails(1).says("gabion kms share open --key PRIVATE");
     caller.run(&["recover-admin", "alice.wrapped"]).fails(1).says("gabion kms share open");
     for (name, left) in
@@ -150,7 +150,7 @@ fn holders_that_can_not_be_are_refused_before_anything_is_there() {
     work.gabion(&dealing("init", &PEOPLE)).ok();
 }
 
-/// Whose part of X25519, at the end, is zero: nobody has such a key by accident.
+/// A public key whose X25519 part, at the end, is zero: such a key never occurs by accident.
 #[test]
 fn a_key_of_small_order_holds_no_share() {
     let work = Work::new();

@@ -1,4 +1,5 @@
-//! What packages install for the key management service: the unit of systemd and the configuration in `packaging/`.
+//! The files that packages install for the key management service: the systemd unit and the
+//! configuration in `packaging/`.
 
 use std::collections::BTreeSet;
 use std::os::unix::net::UnixDatagram;

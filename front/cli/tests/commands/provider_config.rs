@@ -11,7 +11,7 @@ use crate::harness::{CommandResult, Work, bundle, program};
 const DEBIAN: &str = "HOME = .\nopenssl_conf = openssl_init\nconfig_diagnostics = 1\n[openssl_init]\nproviders = provider_sect\n\
                       ssl_conf = ssl_sect\n[provider_sect]\ndefault = default_sect\n[default_sect]\n# activate = 1\n\
                       [ssl_sect]\nsystem_default = system\n[system]\nMinProtocol = TLSv1.3\n[req]\nstring_mask = utf8only\n";
-/// That of Red Hat, with what it includes.
+/// Red Hat's configuration, with the file that it includes.
 const RED_HAT: &str = "openssl_conf = openssl_init\n[openssl_init]\nproviders = provider_sect\nssl_conf = ssl_module\n\
                        alg_section = evp_properties\n[ evp_properties ]\n[provider_sect]\ndefault = default_sect\n\
                        [default_sect]\nactivate = 1\n[ ssl_module ]\nsystem_default = crypto_policy\n[ crypto_policy ]\n\
@@ -65,7 +65,7 @@ impl Host {
         self.work.path("module.so")
     }
 
-    /// Checks that nothing is beside the file and what the test made.
+    /// Checks that there are no files other than the configuration and the test's.
     #[track_caller]
     fn is_tidy(&self) {
         let mut names = self.work.names();

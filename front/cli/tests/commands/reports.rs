@@ -1,4 +1,4 @@
-//! What the command line reports: tables, JSON, exit codes, help.
+//! The output of the command line: tables, JSON, exit codes, help.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -179,7 +179,7 @@ fn doctor_says_why_there_is_no_gpu() {
         "{gpu}"
     );
     assert!(!checks.to_string().contains("backend choice"), "{checks}");
-    // Whatever this machine has, each operation says why there is none.
+    // On any machine, each operation reports why the backend is missing.
     doctor(&["algorithms"], &[off, ("GABION_BACKEND", "cuda")]).fails(3).says("backend `cuda`");
 }
 
@@ -208,7 +208,7 @@ fn doctor_names_the_variable_that_is_the_cause() {
         command.env_remove("HOME").env_remove("GABION_OPENSSL_PREFIX").output().unwrap(),
     );
     assert!(done.text().contains("to fix: set HOME, or GABION_OPENSSL_PREFIX"), "{done:?}");
-    // The last words of preflight are no second advice beside the first.
+    // The last words of preflight do not give a second advice in addition to the first.
     let mut command = work.command(&["preflight"]);
     command.env("GABION_OPENSSL_PREFIX", "/nonexistent");
     let done = CommandResult::of(command.output().unwrap());

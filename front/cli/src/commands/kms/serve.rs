@@ -80,7 +80,7 @@ fn guarded(is_allowed: bool) -> Result<Lock, Failure> {
     Ok(lock)
 }
 
-/// Maximum number of open files besides connections: store, audit log and its archive, backups,
+/// Maximum number of open files other than connections: store, audit log and its archive, backups,
 /// sockets.
 const FILES: u64 = 64;
 

@@ -17,7 +17,7 @@ use serde_json::Value;
 mod probe;
 mod refusals;
 
-/// What can be wrong with a FIPS provider.
+/// The possible damage to a FIPS provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Damage {
     None,
@@ -450,7 +450,7 @@ fn a_module_from_elsewhere_is_used_and_called_external() {
     std::fs::create_dir(&elsewhere).unwrap();
     let (module, mac, conf) =
         (elsewhere.join("fips.so"), elsewhere.join("fipsmodule.cnf"), elsewhere.join("fips.cnf"));
-    // A trailing byte makes it another file that still loads, with a MAC of its own.
+    // A trailing byte makes it another file that still loads, with a different MAC.
     let mut bytes = std::fs::read(copy.path("lib/ossl-modules/fips.so")).unwrap();
     bytes.push(0);
     std::fs::write(&module, bytes).unwrap();
@@ -595,7 +595,8 @@ fn preflight_lists_exactly_the_fetchable_algorithms() {
         let groups = names(&report, part, "tls-group");
         assert!(groups.len() > 5, "{part}: {groups:?}");
         for (name, _) in groups {
-            // Nobody listens there: a group that libssl does not have is refused before.
+            // No server listens there: a group that libssl does not have is rejected before
+            // connecting.
             let (_, _, stderr) = only(&["s_client", "-connect", "127.0.0.1:1", "-groups", name]);
             assert_eq!(!stderr.contains("SSL_CONF_cmd(-groups"), wanted, "{name}: {stderr}");
         }
@@ -630,7 +631,8 @@ fn fips_mode_selects_the_providers() {
     }
 }
 
-/// What a module that was installed with `-pedantic` refuses, and what it serves beside that.
+/// Checks the operations that a module installed with `-pedantic` rejects, and those that it still
+/// serves.
 #[test]
 fn the_module_refuses_what_only_older_programs_need() {
     let copy = Copy::new(Damage::None);
@@ -736,7 +738,7 @@ impl Server {
         Server { process, address }
     }
 
-    /// What `preflight --pid` says, with the same variables.
+    /// Returns the result of `preflight --pid`, with the same variables.
     fn seen(&self, copy: &Copy) -> (Option<i32>, Value) {
         let pid = self.process.id().to_string();
         preflight(&mut copy.gabion(&["preflight", "--json", "--pid", &pid]))

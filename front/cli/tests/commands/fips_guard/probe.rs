@@ -71,8 +71,8 @@ fn box_before(server: &str, mute: bool, likes: HelloFilter) -> String {
     address
 }
 
-/// What a server and its client say before TLS: the server's greeting, then what it reads up to
-/// (nothing: eight bytes) and answers.
+/// The messages of a server and its client before TLS: the server's greeting, then the requests
+/// that it reads (empty: any eight bytes) and its answers.
 type Dialogue = (&'static [u8], &'static [(&'static [u8], &'static [u8])]);
 
 /// A server that speaks a dialogue, and passes on what follows to the TLS server behind it; without

@@ -1,5 +1,5 @@
-//! What `gabion exec` does not start: a bundle that somebody else may change, a path that is not there or
-//! splits a list, and a program that would run outside of what was checked.
+//! Cases that `gabion exec` refuses to start: a bundle that another user may change, a path that is
+//! missing or splits a list, and a program that would run without the checked libraries.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
@@ -30,8 +30,8 @@ fn a_path_that_is_named_and_not_there_is_an_error_in_every_mode() {
     }
 }
 
-/// A list is split at colons, so that what stands behind one would be looked through as well, or
-/// instead: the system's OpenSSL, which nobody checked.
+/// A list is split at colons, so that the part after one would be searched in addition, or instead:
+/// the system's OpenSSL, which was not checked.
 #[test]
 fn a_prefix_that_a_list_cannot_hold_is_refused() {
     let copy = Copy::new(Damage::None);
@@ -100,7 +100,7 @@ fn compile(place: &Path, program: &str, options: &[&str]) {
     assert!(cc.status.success(), "{}", String::from_utf8_lossy(&cc.stderr));
 }
 
-/// What the guard checked is of use to a program that loads the bundle's libcrypto.
+/// The guard's checks only apply to a program that loads the bundle's libcrypto.
 #[test]
 fn a_program_with_another_openssl_is_refused_or_told_of() {
     let copy = Copy::new(Damage::None);

@@ -15,7 +15,7 @@ use crate::table::{Align, Table};
 /// The command that repeats the measurement.
 const RENEW: &str = "gabion doctor --measure-gpu";
 
-/// The GPUs that were found, or why there are none.
+/// The detected GPUs, or the reason why no GPU is available.
 pub struct Gpus(Result<Vec<Report>, Absent>);
 
 impl Gpus {
@@ -52,7 +52,7 @@ impl Gpus {
         self.0.as_ref().err()
     }
 
-    /// Returns one check per GPU, or one that states why there is none.
+    /// Returns one check per GPU, or one that states why no GPU is available.
     pub fn checks(&self) -> Vec<Check> {
         match &self.0 {
             Ok(reports) => reports.iter().map(of_report).collect(),

@@ -76,7 +76,7 @@ impl StartTls {
     }
 }
 
-/// A ClientHello variant, and what its success shows if all larger variants failed.
+/// A ClientHello variant, and the conclusion from its success if all larger variants failed.
 struct Hello {
     name: &'static str,
     options: &'static [&'static str],
