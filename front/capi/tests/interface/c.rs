@@ -1,4 +1,4 @@
-//! What a C program sees: the header, the two libraries, the exported names, the examples.
+//! The C interface: the header, the two libraries, the exported names, the examples.
 
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
@@ -10,7 +10,7 @@ fn folder() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A library under test: cargo puts both beside the test program.
+/// Returns the path of a library under test: cargo puts both into the folder of the test program.
 fn library(name: &str) -> PathBuf {
     let program = std::env::current_exe().expect("the test program has a path");
     let library = program.with_file_name(name);
@@ -87,7 +87,7 @@ fn example(name: &str, link: &[&std::ffi::OsStr]) -> String {
     program(&Path::new("examples-c").join(name), link)
 }
 
-/// The same with any program of this crate.
+/// Compiles, links and runs any program of this crate.
 fn program(name: &Path, link: &[&std::ffi::OsStr]) -> String {
     let place = tempfile::tempdir().unwrap();
     let program = place.path().join("program");
@@ -141,7 +141,7 @@ fn examples_run_with_the_static_library() {
     examples(&[&[library.as_os_str()], &rest[..]].concat());
 }
 
-/// What pkg-config says of an installation, word by word.
+/// Returns pkg-config's output for an installation, split into words.
 fn pkg_config(prefix: &Path, ask: &[&str]) -> Vec<String> {
     let mut command = Command::new("pkg-config");
     command.env("PKG_CONFIG_PATH", prefix.join("lib/pkgconfig")).args(ask).arg("gabion");
@@ -176,8 +176,8 @@ fn an_example_builds_by_what_pkg_config_says_of_the_installation() {
     install(place.path(), &[format!("PREFIX={}", prefix.display())]);
     assert_eq!(pkg_config(&prefix, &["--modversion"]), [env!("CARGO_PKG_VERSION")]);
     let source = folder().join("examples-c/kem.c");
-    // With the shared library; with the archive in its place, and what it needs besides; with everything in
-    // the program, libc included.
+    // With the shared library; with the archive in its place, and its dependencies; with everything
+    // linked into the program, including libc.
     for (name, is_static) in [("shared", false), ("static", true), ("alone", true)] {
         let ask: &[&str] =
             if is_static { &["--cflags", "--libs", "--static"] } else { &["--cflags", "--libs"] };

@@ -1,4 +1,4 @@
-//! Batches of keys of every algorithm: each is a key of its own and does what keys do.
+//! Batches of keys of every algorithm: each element is an independent key with all operations.
 
 use std::ffi::{CStr, CString};
 use std::ptr::{null, null_mut};

@@ -68,7 +68,7 @@ fn open(path: &Path, passphrase: Option<&[u8]>, reserve: u64) -> (i32, *mut Stat
     (code, key)
 }
 
-/// Signs; the code, the signature and what is told of it.
+/// Signs; returns the code, the signature and the information about it.
 fn sign(
     key: *const StatefulKey,
     message: &[u8],
