@@ -1,4 +1,4 @@
-//! Rotates a key, and verifies what its old version signed.
+//! Rotates a key, and verifies a signature of its old version.
 
 use gabion_kms::Message;
 use gabion_kms::model::Label;

@@ -192,7 +192,7 @@ pub struct Jwt<'a> {
     signature: Vec<u8>,
 }
 
-/// The requirements for a token, besides a valid signature.
+/// The requirements for a token, in addition to a valid signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpectedClaims {
     /// The required issuer.
@@ -209,7 +209,7 @@ pub struct ExpectedClaims {
 /// The reason why a token is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The header has a parameter besides `alg`, `kid` and `typ`.
+    /// The header has a parameter other than `alg`, `kid` and `typ`.
     Header,
     /// The token's algorithm is not the key's.
     Alg,

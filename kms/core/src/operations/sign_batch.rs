@@ -20,7 +20,7 @@ pub struct SignRequest<'a> {
     pub key: &'a KeyId,
     /// The version. `None` for the newest one.
     pub version: Option<u32>,
-    /// What is signed.
+    /// The message or digest to sign.
     pub signable: Signable<'a>,
 }
 

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use crate::gate::Action;
 use crate::model::KeyAlgorithm;
 
-/// The cost of a request besides its operation, in microseconds: gate, audit log, HTTP.
+/// The overhead of a request, in microseconds: gate, audit log, HTTP.
 pub const REQUEST_US: u64 = 50;
 
 /// The number of bytes of a request that cost one microsecond to read, decode and hash.

@@ -345,7 +345,7 @@ impl Service {
         self.perform_change(call, &of(action, key), change, |id| Some(id.to_string()))
     }
 
-    /// Runs a change whose audit record has details besides its action.
+    /// Runs a change whose audit record has details in addition to its action.
     pub(super) fn change_with_details(
         &self,
         call: &Call<'_>,

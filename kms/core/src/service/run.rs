@@ -131,7 +131,7 @@ impl<'a> Call<'a> {
         done.unwrap_or(Err(Error::Engine(gabion_engine::Error::Lost)))
     }
 
-    /// Returns about how many microseconds the request takes besides its operation.
+    /// Estimates the overhead of the request in microseconds, without its operation.
     fn overhead_us(&self) -> u64 {
         let bytes = self.bytes.map_or(0, |bytes| bytes.swap(0, Ordering::Relaxed));
         REQUEST_US + bytes_us(bytes)
@@ -156,7 +156,8 @@ pub(super) struct AuditEntry {
     pub outcome: Outcome,
 }
 
-/// The part of an audit record that depends on a change: its key, and details besides its action.
+/// The part of an audit record that depends on a change: its key, and details in addition to its
+/// action.
 pub(super) struct ChangeEntry {
     pub key: Option<String>,
     pub change: Option<Change>,

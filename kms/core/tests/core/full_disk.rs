@@ -92,7 +92,7 @@ fn found(at: &Path) -> Vec<(String, u64)> {
     names.into_iter().step_by(2).collect()
 }
 
-/// What a crash would leave: the files as they are now, elsewhere.
+/// Returns the contents of the store after a crash at this moment, from a copy of its files.
 fn crashed(at: &Path) -> Vec<(String, u64)> {
     let elsewhere = tempfile::tempdir().unwrap();
     let copy = elsewhere.path().join("store");

@@ -389,7 +389,7 @@ fn tokens_are_an_action_of_their_own() {
 }
 
 thread_local! {
-    /// What happens after a computation and before its answer.
+    /// Runs after a computation and before its answer.
     static MEANWHILE: RefCell<Option<Box<dyn FnOnce()>>> = const { RefCell::new(None) };
 }
 

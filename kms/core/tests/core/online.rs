@@ -26,7 +26,7 @@ use gabion_kms::{Error, Message};
 
 const DAY: u64 = 24 * 60 * 60 * 1000;
 
-/// What happens at a write of a backup, by its number.
+/// A callback at each write of a backup, with the write's number.
 type Hook = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// A disk whose writes something happens at.
@@ -157,7 +157,7 @@ impl Place {
         backup::write_on(disk, &self.store, &self.at("backups"), name, &self.key, 5)
     }
 
-    /// What a backup has.
+    /// Returns the contents of a backup.
     fn restored(&self, name: &str) -> BackupContents {
         let to = self.at(&format!("{name}-store"));
         backup::restore(&self.at("backups").join(name), &self.key, &to).unwrap();

@@ -97,7 +97,7 @@ fn a_list_begins_at_its_prefix() {
     assert_eq!(list("web", None, 1), ["web-1"]);
 }
 
-/// In a list of one key, each name of a destroyed key took a query of its own.
+/// In a list of one key, each name of a destroyed key took a separate query.
 #[test]
 fn a_list_reads_the_names_of_destroyed_keys_in_pages() {
     let (store, kms) = watched();

@@ -60,7 +60,7 @@ fn signers(kms: &Kms) -> Vec<VersionId> {
     (0..).zip(&algorithms).map(|(at, name)| create(kms, &format!("k{at}"), name)).collect()
 }
 
-/// What is signed whole, in a form.
+/// Returns the message that signing without a stream takes, in a form.
 fn whole<'a>(form: &'a StreamForm, message: &'a [u8], digest: &'a mut Vec<u8>) -> Message<'a> {
     let context = &form.context[..];
     match form.hash {
