@@ -251,7 +251,7 @@ impl Drop for Server {
     }
 }
 
-/// The number of threads of a server besides those that move bytes: periodic tasks, TLS files,
+/// The number of threads of a server other than those that move bytes: periodic tasks, TLS files,
 /// copies of checkpoints, rotation, and one blocking thread.
 const OTHERS: usize = 5;
 

@@ -1,4 +1,4 @@
-//! The parts of `/metrics` besides counters: the help text of each metric, and the state of the
+//! The parts of `/metrics` other than counters: the help text of each metric, and the state of the
 //! process.
 
 use std::path::Path;

@@ -36,7 +36,7 @@ fn restored(place: &Place, file: &str, to: &str) -> Server {
     restored_hearing(place, file, to).0
 }
 
-/// The same, and returns the report of unsealing.
+/// Serves a restored backup, and returns the report of unsealing.
 fn restored_hearing(place: &Place, file: &str, to: &str) -> (Server, Vec<String>) {
     ServiceHost::restore(&place.config(to), &place.path("backups").join(file), None).unwrap();
     let copied = std::process::Command::new("cp")

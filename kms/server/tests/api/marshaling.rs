@@ -110,7 +110,8 @@ fn vaults_paths_write_signatures_as_jws() {
     }
 }
 
-/// As in Vault: for other algorithms the bytes are the same, and the text is that of JWS.
+/// Vault's format: for other algorithms the bytes are unchanged, and the text is base64url as in
+/// JWS.
 #[test]
 fn jws_marshaling_encodes_other_signatures_as_base64url() {
     let local = with_keys(&[("ed", "ed25519"), ("rsa", "rsa-2048"), ("dsa", "ml-dsa-44")]);

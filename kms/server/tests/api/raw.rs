@@ -30,7 +30,7 @@ impl Local {
         Self::of(told, Options::default())
     }
 
-    /// The same, set up otherwise.
+    /// Starts a server with a changed host and other options.
     pub fn of(told: impl FnOnce(ServiceHost) -> ServiceHost, options: Options) -> Local {
         let folder = tempfile::tempdir().unwrap();
         let (host, token) = ServiceHost::in_memory().unwrap();
@@ -60,12 +60,12 @@ impl Local {
         self.ask_of("default", method, path, body)
     }
 
-    /// The same, of a tenant.
+    /// Sends a request for a tenant.
     pub fn ask_of(&self, tenant: &str, method: &str, path: &str, body: &Value) -> (u16, Value) {
         self.ask_by(&self.token, tenant, method, path, body)
     }
 
-    /// The same with another token.
+    /// Sends a request with another token.
     pub fn ask_by(
         &self,
         token: &str,

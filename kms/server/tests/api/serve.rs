@@ -88,7 +88,7 @@ impl Place {
         Server::start(host, &config.options().unwrap()).unwrap()
     }
 
-    /// The same with another clock.
+    /// Starts a server with another clock.
     pub fn serve_by(&self, store: &str, clock: Arc<dyn Clock>) -> Server {
         let config = self.config(store);
         let host = Arc::new(opened(&config).with_clock(clock));
@@ -115,7 +115,7 @@ impl Place {
         self.ask_of("default", method, path, body)
     }
 
-    /// The same, of a tenant by Vault's word for it.
+    /// Sends a request for a tenant, by Vault's header.
     pub fn ask_of(&self, tenant: &str, method: &str, path: &str, body: &str) -> String {
         let (token, length) = (&*self.token, body.len());
         let request = format!(

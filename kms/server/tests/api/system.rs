@@ -62,8 +62,8 @@ fn memory_that_is_not_locked_is_told_of() {
     }
 }
 
-/// As `promtool check metrics` requires: each metric has one type and one help text before its
-/// values.
+/// The requirement of `promtool check metrics`: each metric has one type and one help text before
+/// its values.
 #[test]
 fn every_metric_is_explained() {
     let local = Local::start();

@@ -596,7 +596,7 @@ fn list_requests_are_accepted_in_every_client_form() {
     assert_eq!(local.ask("GET", "/v1/transit/keys/a/", &NONE).0, 404);
 }
 
-/// The same spellings in bodies, which Vault's command line sends as text.
+/// Booleans in bodies have equal spellings; Vault's command line sends them as text.
 #[test]
 fn booleans_of_bodies_have_the_same_spellings() {
     let local = with_keys(&[("d", "ml-dsa-65")]);
@@ -688,7 +688,7 @@ fn a_caller_is_told_what_it_may_do_at_paths() {
     ]) {
         assert_eq!(some[path], wanted, "{path}");
     }
-    // What it says is so.
+    // The reported permissions apply.
     assert_eq!(local.ask("POST", "/v1/transit/sign/web-1", &json!({"input": ""})).0, 200);
     assert_eq!(local.ask("POST", "/v1/transit/keys/web-2", &json!({"type": "ed25519"})).0, 403);
     // Go's client sends the token once more, and reads `capabilities`.

@@ -103,7 +103,8 @@ impl KeyMaterial {
         }
     }
 
-    /// As in Vault, symmetric keys are their bytes, and all others PKCS#8.
+    /// Imports the material in Vault's formats: raw bytes for symmetric keys, and PKCS#8 for all
+    /// others.
     fn import(&self, algorithm: KeyAlgorithm) -> Import<'_> {
         let form = match algorithm.symmetric() {
             Some(_) => Form::Raw,

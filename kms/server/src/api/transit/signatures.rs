@@ -181,7 +181,7 @@ struct InputForm {
     is_digest: bool,
 }
 
-/// What a key signs of an input.
+/// The form of an input that a key signs.
 #[derive(Clone, Copy)]
 enum SigningForm {
     Message,
