@@ -1,4 +1,4 @@
-//! What somebody may do to a key's names, folders and process: links, mounts, other folders to work in, limits.
+//! Attacks on a key's names, folders and process: links, mounts, other working folders, limits.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -224,7 +224,8 @@ fn a_sector_in_the_place_of_another_signs_with_its_own_secret() {
     second.close().unwrap();
 }
 
-/// The lock opens only after another sector's state took the place of the key's, as if somebody copied files meanwhile.
+/// The lock opens only after another sector's state took the place of the key's, as if files were
+/// copied meanwhile.
 #[test]
 fn state_replaced_by_another_sectors_before_the_lock_is_refused() {
     let place = TestHome::empty();
@@ -254,7 +255,8 @@ fn state_replaced_by_another_sectors_before_the_lock_is_refused() {
     }
 }
 
-/// Run by the test below as a process of its own, which works in another folder, and by itself for nothing.
+/// Run by the test below in a separate process, with another working folder; does nothing
+/// otherwise.
 #[test]
 fn child_process_that_changes_directory() {
     let Ok(folder) = std::env::var("GABION_HBS_WANDERER") else { return };
@@ -295,7 +297,7 @@ fn a_relative_name_is_looked_up_once_wherever_the_process_goes() {
     assert!(!place.path("k.trees").exists() && !place.path("k.state").exists());
 }
 
-/// Run by the test below as a process of its own whose files may not grow, and by itself for nothing.
+/// Run by the test below in a separate process whose files may not grow; does nothing otherwise.
 #[test]
 fn child_process_with_file_size_limit() {
     let Ok(folder) = std::env::var("GABION_HBS_LIMITED") else { return };
@@ -331,7 +333,7 @@ fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
     assert!((1..8).contains(&refused), "{refused}");
 }
 
-/// Run by the test below as a process of its own, and by itself for nothing.
+/// Run by the test below in a separate process; does nothing otherwise.
 #[test]
 fn child_process_that_makes_a_key() {
     let Ok(folder) = std::env::var("GABION_HBS_MAKER") else { return };
@@ -339,7 +341,7 @@ fn child_process_that_makes_a_key() {
     make_key(&environment(&folder.join("home/anchors"), None), &folder.join("keys/k"));
 }
 
-/// Whoever may write into a folder for a moment only puts a link there that stays.
+/// Temporary write access to a folder suffices to leave a link there.
 #[test]
 fn folders_and_files_are_their_owners_from_the_first_moment() {
     let Some(mut traced) = strace() else { return };
@@ -430,8 +432,8 @@ fn a_hand_over_that_fails_at_any_call_leaves_the_key_in_one_place() {
     assert!(stayed > 20 && left > 3, "{stayed} and {left}");
 }
 
-/// What left a home is neither recovered nor backed up there, whatever is restored or deleted; a second hand-over of it would
-/// let two hosts sign.
+/// A key that left a home is neither recovered nor backed up there, whatever is restored or
+/// deleted; a second hand-over would let two hosts sign.
 #[test]
 fn a_key_that_left_a_home_stays_away() {
     for set in [SET, "LMS_SHA256_M32_H5_W4,LMS_SHA256_M32_H5_W4", "XMSSMT-SHA2_20/4_192"] {
@@ -493,7 +495,8 @@ fn a_hand_over_does_not_go_on_with_an_older_state() {
     hand_over(&place.environment, &key, &identity, &out).unwrap();
 }
 
-/// What a kill leaves that came after the backup got its name: the same call finds it whole, and takes no other file for it.
+/// After a kill that came after the backup got its name, the next call finds the backup complete,
+/// and accepts no other file as it.
 #[test]
 fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
     let place = TestHome::empty();
@@ -525,7 +528,8 @@ fn a_hand_over_that_was_interrupted_takes_its_own_backup_for_done() {
     assert_eq!(status(&place.environment, &key).unwrap().lifecycle, Lifecycle::HandedOver);
 }
 
-/// A home that comes back from an older copy brings the anchor of before; the key's folder does not come back with it.
+/// A home that is restored from an older copy contains the old anchor; the key's folder is not
+/// restored with it.
 #[test]
 fn restored_anchor_does_not_reactivate_a_departed_key() {
     for leave in ["hand over", "retire"] {
@@ -590,7 +594,7 @@ fn damaged_anchor_slot_does_not_reactivate_a_departed_key() {
     }
 }
 
-/// Whoever can't look whether a key left makes no backup of it.
+/// If it cannot be determined whether a key left, no backup is made.
 #[test]
 fn unreadable_state_prevents_backup_of_a_departed_key() {
     let place = TestHome::empty();

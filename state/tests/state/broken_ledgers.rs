@@ -58,7 +58,7 @@ fn caught(which: Break) {
     is_caught(which, &counts);
 }
 
-/// The same by what strikes keys in sectors alone.
+/// Checks a break that affects only keys in sectors.
 fn caught_in_sectors(which: Break) {
     let counts =
         sectors::strike(FAULTS_MAX / 10, &wrap(which), &|counts| !counts.wrongs.is_empty());
@@ -116,7 +116,7 @@ fn broken_ledgers_are_caught_in_sectors() {
         .for_each(caught_in_sectors);
 }
 
-/// What was begun makes a key once more, whose sectors sign with the same indexes.
+/// The unfinished files make a key a second time, whose sectors sign with the same indexes.
 #[test]
 fn a_witness_that_outlives_an_unfinished_key_is_caught() {
     caught_in_sectors(Break::WitnessStays);
@@ -178,7 +178,7 @@ impl Disk for BrokenDisk {
             self.flush(path)?;
         }
         let file = self.disk.open(path, access)?;
-        // Whoever trusts his lock does not look again what others have written.
+        // A ledger that trusts its lock does not read again to see other writers' changes.
         let trusts = matches!(self.which, Break::LockByExistence | Break::LockOnRenamed);
         let mut own = None;
         if trusts && access == Access::Write && (is_state(path) || is_anchor(path)) {
@@ -226,7 +226,7 @@ impl Disk for BrokenDisk {
         if is_anchor(path) {
             self.flush(path)?;
         }
-        // Whoever renames does not look whether the name is still the file's.
+        // A ledger that renames does not check that the name still belongs to its file.
         Ok(if self.renames(path) { (1, 0) } else { identity })
     }
 
@@ -240,7 +240,7 @@ impl Disk for BrokenDisk {
 }
 
 struct BrokenFile {
-    /// What this handle believes to be in the file.
+    /// The contents of the file as this handle believes them to be.
     own: Mutex<Option<Vec<u8>>>,
     file: Mutex<Box<dyn DiskFile>>,
     disk: SimDisk,
@@ -356,7 +356,7 @@ impl DiskFile for BrokenFile {
     fn try_lock(&self) -> io::Result<bool> {
         match self.which {
             Break::LockByExistence if is_lock(&self.path) => self.lock_by_existence(),
-            // Whoever makes a key has no state to take the lock on.
+            // During key generation there is no state to lock.
             Break::LockOnRenamed if is_lock(&self.path) && !self.is_new => {
                 let state = self.path.with_extension("state");
                 Ok(self.disk.lock_name(&state))

@@ -46,7 +46,7 @@ fn end(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).unwrap() + 1
 }
 
-/// What is damaged is said by `log` and `status`, and the key is refused.
+/// Checks that `log` and `status` report the damage, and that the key is refused.
 fn is_damaged(place: &TestHome, what: &str) {
     let history = log(&place.environment, &place.key());
     assert!(history.is_err() || history.unwrap().damage.is_some(), "{what}: log");
@@ -203,7 +203,7 @@ fn the_log_of_another_sector_is_found() {
     is_damaged(&place, "another sector's log");
 }
 
-/// Somebody signs between the looks at state and log.
+/// Another process signs between the reads of state and log.
 #[test]
 fn a_log_read_during_signing_is_whole() {
     let (place, _, _) = signed();

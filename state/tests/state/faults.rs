@@ -18,7 +18,7 @@ use crate::simulation::{
 /// How many faults script/test runs.
 const FEW: usize = 5_000;
 
-/// What all runs came to.
+/// The sums of all runs.
 #[derive(Default)]
 pub struct Counts {
     pub faults: BTreeMap<String, u64>,
@@ -62,7 +62,7 @@ impl Counts {
         self.wrongs.extend(wrongs.map(|wrong| format!("{name}, {plan:?}, seed {seed}: {wrong}")));
     }
 
-    /// Says what it came to, makes sure that it is what was asked for, and records it.
+    /// Prints the counts, asserts that they are as expected, and records them.
     pub fn judge(&self, kind: &str, count: usize, signed_by: &[&str], begun: Instant) {
         println!("{} faults in {} runs, {:?}:", self.all(), self.runs, begun.elapsed());
         for (kind, faults) in &self.faults {
@@ -89,7 +89,7 @@ impl Counts {
     }
 }
 
-/// How many faults are asked for, where somebody does.
+/// Returns the number of faults that the environment requests, if any.
 pub fn asked_for() -> Option<usize> {
     let count = std::env::var("GABION_HBS_FAULTS").ok()?;
     Some(count.parse().expect("a number of faults"))
@@ -130,7 +130,7 @@ pub fn strike(
     strike_all(count, &Scenarios { names, run: &by_turns }, stop)
 }
 
-/// The same of any scenarios.
+/// Runs any scenarios with faults.
 pub fn strike_all(
     count: usize,
     scenarios: &Scenarios<'_>,
@@ -198,7 +198,8 @@ fn index_never_signs_twice_under_faults() {
     counts.judge("hbs-faults", count, &signed_by, begun);
 }
 
-/// Somebody signs with a key at every call of somebody who signs with a copy of it. Each has a lock of its own.
+/// One process signs with a key at every call of another that signs with a copy. Each has a
+/// separate lock.
 #[test]
 fn a_key_and_its_copy_never_raise_their_anchor_together() {
     let (wrap, signer) = (sound(), stand_in());
@@ -225,7 +226,7 @@ fn scenarios_succeed_without_faults() {
     }
 }
 
-/// What a crash, a kill or a failing call leaves is a key that goes on, without anybody's help.
+/// After a crash, a kill or a failing call, the key continues without manual repair.
 #[test]
 fn key_recovers_from_any_single_fault() {
     let (wrap, signer) = (sound(), stand_in());

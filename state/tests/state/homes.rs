@@ -1,5 +1,6 @@
-//! One key and several homes of one machine, as users and containers have them, each with a live anchor: recovered in
-//! one, copied to another, restored where the backup was made, handed over, taken back, retired.
+//! One key and several homes on one machine, like those of users and containers, each with a live
+//! anchor: recovered in one, copied to another, restored where the backup was made, handed over,
+//! taken back, retired.
 //!
 //! ```text
 //!   a copy of the key        homes whose anchors may witness it
@@ -13,8 +14,8 @@
 //!   Oracle: no other home signs, and an index signs one message
 //! ```
 //!
-//! Nobody lies to `recover`: what it burns covers all that was signed, and the homes of before sign no more, except by
-//! copies of what was recovered.
+//! The input of `recover` is honest: the burnt indexes cover all signatures, and the former homes
+//! sign no more, except by copies of the recovered key.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -48,12 +49,12 @@ const HOMES: [Home; 3] = [A, B, C];
 const PLACES: [&str; 3] = [KEY, "/copy/k", "/copy/third"];
 const BACKUP: &str = "/copy/backup";
 
-/// What a scenario does, one after the other.
+/// The steps of a scenario.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     /// Signs a message, opening the key if the home has not.
     Sign(Home, Place),
-    /// Signs a message, and ends the scenario if that fails: what follows would be a lie.
+    /// Signs a message, and ends the scenario if that fails, because the later steps rely on it.
     MustSign(Home, Place),
     /// Closes what a home has open.
     Close(Home),
@@ -305,7 +306,7 @@ const SCENARIOS: &[(&str, &[Step], &[bool])] = &[
 /// Homes whose anchors may witness a copy of the key.
 type Witnesses = BTreeSet<Home>;
 
-/// What all processes are judged by.
+/// The expectations that all processes are checked against.
 #[derive(Default)]
 struct Judge {
     oracle: Mutex<Oracle>,
@@ -380,7 +381,7 @@ impl Homes {
             (self.sim.clone(), Arc::clone(&self.wrap), Arc::clone(&self.entropy));
         let (judge, signer) = (Arc::clone(&self.judge), Arc::clone(&self.signer));
         self.sim.set_racer(Arc::new(move || {
-            // A call of its own may be struck by the same.
+            // The racer's own calls may trigger it again.
             let Ok(_racing) = racing.try_lock() else { return };
             intrude(&sim, &wrap, &entropy, &judge, &signer);
         }));

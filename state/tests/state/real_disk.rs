@@ -177,7 +177,8 @@ fn old_files_in_every_combination_bring_no_index_back() {
     sign(place.open(&place.key()).unwrap(), b"three");
     let new = snapshot();
     let mut refused = 0;
-    // Everything old at once, anchor and log and state, is what nobody can notice (docs/operate/state.md).
+    // If everything is old at once, anchor and log and state, it cannot be detected
+    // (docs/operate/state.md).
     let witnesses = 0b10_0110;
     for which in 0..64 {
         put(&new, 63);
@@ -386,7 +387,7 @@ fn an_anchor_in_its_keys_folder_or_below_is_refused() {
         assert!(matches!(refused, Err(LedgerError::Place(_))), "{anchor}: {refused:?}");
         assert!(!key.exists() && !place.path(anchor).exists(), "{anchor}");
     }
-    // Whither a folder that is not there leads back, nobody knows.
+    // The target of `..` after a missing folder is unknown.
     let anchors = [place.path("none/../keys/anchor")];
     assert!(create(&place.environment, &new_key(&key, 8, &anchors)).is_err());
     // The default one of a home that the key's folder has in it.
@@ -467,7 +468,7 @@ fn an_older_log_is_refused_after_a_clean_end() {
     let refusal = status(&place.environment, &place.key()).unwrap().refusal.unwrap();
     assert!(refusal.contains("older than the state"), "{refusal}");
     fs::write(&log, new).unwrap();
-    // Nothing is written by whoever signs nothing.
+    // A process that does not sign does not write.
     let before = fs::read(place.path("keys/k.state")).unwrap();
     place.open(&place.key()).unwrap().close().unwrap();
     assert_eq!(fs::read(place.path("keys/k.state")).unwrap(), before);
@@ -525,8 +526,8 @@ fn recover_begins_a_new_log_if_it_is_lost() {
     assert!(text.contains("the log is lost"), "{text}");
 }
 
-/// Somebody finds the lock of a key that is being made before its maker holds it, takes it for what is left of a process
-/// that is gone, and makes a key of his own.
+/// Another process finds the lock of a key that is being made before its maker holds it, mistakes
+/// it for the leftover of an ended process, and makes its own key.
 #[test]
 fn a_failed_creation_removes_no_file_of_a_concurrent_one() {
     let place = TestHome::new(8);
@@ -547,7 +548,7 @@ fn a_failed_creation_removes_no_file_of_a_concurrent_one() {
     for name in ["keys/two", "keys/two.state", "keys/two.log", "keys/two.lock", "theirs/anchor"] {
         fs::remove_file(place.path(name)).unwrap();
     }
-    // The same between whoever cleans up and the lock that he found.
+    // The race between the cleanup and the lock that it found.
     fs::write(place.path("keys/two.lock"), "a key is being made").unwrap();
     let found = (DiskCall::AfterOpen(Access::Write), ".lock");
     let environment = with_hook_once(&place.environment, found, theirs());
@@ -561,9 +562,9 @@ fn a_log_that_cannot_grow_ends_the_ledger() {
     let failed = || Err(std::io::Error::other("the device failed"));
     let environment = with_hook_once(&place.environment, (DiskCall::Sync, "k.log"), failed);
     let ledger = open(&environment, &place.key(), Duration::ZERO).unwrap();
-    // As many as a new segment is needed for.
+    // Enough indexes to need a new segment.
     assert!(matches!(ledger.reserve(1000), Err(LedgerError::Unavailable(_))));
-    // What else that sync had to write, nobody knows.
+    // It is unknown which other writes that sync included.
     assert!(is_unsafe(ledger.reserve(1)));
     drop(ledger);
     assert_eq!(sign(place.open(&place.key()).unwrap(), b"one"), 0);
@@ -589,7 +590,8 @@ fn a_refusal_gives_locks_back_also_to_a_child_that_was_forked() {
     assert_eq!((seen.len(), seen.iter().filter(is_anchor).count()), (2, 1), "{seen:?}");
 }
 
-/// Somebody signs between the looks at state, log and anchors: that is no reason to warn of the key.
+/// Another process signs between the reads of state, log and anchors, which must not cause a
+/// warning.
 #[test]
 fn status_during_signing_refuses_nothing() {
     let place = TestHome::new(64);
@@ -610,8 +612,8 @@ fn status_during_signing_refuses_nothing() {
     }
 }
 
-/// Run by the tests below as a process of its own, and by itself for nothing: signs until it is told to stop or
-/// killed, and says what left.
+/// Run by the tests below in a separate process; does nothing otherwise. Signs until it is told to
+/// stop or killed, and prints released signatures.
 #[test]
 fn child_process_with_a_ledger() {
     let Ok(folder) = std::env::var("GABION_HBS_CHILD") else { return };
@@ -652,7 +654,7 @@ fn spawned(mut command: Command, place: &TestHome, count: u64) -> Child {
         .unwrap()
 }
 
-/// What a child said, until it ends or has said so much; then it is killed.
+/// Collects a child's output, until it ends or has printed `most` lines; then it is killed.
 fn released(child: &mut Child, most: usize, seen: &mut HashMap<u64, String>) -> usize {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut count = 0;
@@ -717,9 +719,9 @@ fn processes_that_race_take_different_indexes() {
     assert_eq!((status.index, status.remaining.burnt), (18 * pairs as u64, 0));
 }
 
-/// strace; none where it can't run and nobody said that there has to be one.
+/// Returns strace; `None` if it cannot run and is not required.
 pub fn strace() -> Option<Command> {
-    // Where tracing is forbidden it is there and starts nothing.
+    // Where tracing is forbidden, strace exists but starts nothing.
     let mut strace = Command::new("strace");
     let strace = strace.args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status();
     if !strace.is_ok_and(|status| status.success()) {
@@ -739,7 +741,8 @@ fn traced(place: &TestHome, count: u64, options: &[&str]) -> Option<Child> {
     Some(spawned(command, place, count))
 }
 
-/// What the kernel saw: before the first byte of each signature the state and then the anchor were written and synced.
+/// The trace of system calls: before the first byte of each signature, the state and then the
+/// anchor were written and synced.
 #[test]
 fn syncs_come_before_the_first_byte_out() {
     let place = TestHome::new(64);

@@ -1,4 +1,4 @@
-//! Keys whose making is interrupted: gone on with once, and by nobody twice.
+//! Keys whose generation is interrupted: it is resumed once, and never twice.
 
 use std::fs;
 use std::ops::ControlFlow;
@@ -23,7 +23,8 @@ fn sets(name: &str) -> Sets {
     name.parse().unwrap()
 }
 
-/// Makes a key until it is stopped where so many leaves are done; what it wrote down, or the key.
+/// Makes a key until so many leaves are done; returns the key, or `None` if it stopped with its
+/// progress stored.
 fn run_generation(begun: ResumableKey, stop_at: u32) -> Result<Option<GeneratedKey>, Error> {
     let mut watch = |progress: Progress<'_>| match progress.done >= stop_at {
         true => ControlFlow::Break(()),
@@ -182,7 +183,7 @@ fn of_sectors(key: &Path, count: usize) -> Vec<(PathBuf, Vec<PathBuf>)> {
     (0..count).map(named).collect()
 }
 
-/// As [`run_generation`], of both together.
+/// Makes both sectors like [`run_generation`].
 fn made_sectors(
     begun: ResumableSectors,
     stop_at: u32,
@@ -245,7 +246,7 @@ fn interrupted_sectors_go_on_where_they_were_and_sign() {
     }
 }
 
-/// What is done is written down once in a while, those sectors too that were done since.
+/// Progress is stored periodically, including the sectors that were completed since.
 #[test]
 fn sectors_are_written_down_while_they_are_made() {
     let place = TestHome::empty();
@@ -308,7 +309,7 @@ fn each_unfinished_sector_makes_one_key() {
         assert!(is_unsafe(&begin(&key)), "{which:?}");
         which.iter().for_each(|at| fs::remove_file(part("keys/k", *at)).unwrap());
     }
-    // A sector of one key beside that of another, and one whose number is another.
+    // A sector of one key together with that of another, and one with another number.
     assert!(made_sectors(begin(&key).unwrap(), 31, Duration::MAX).unwrap().is_none());
     let kept = fs::read(part("keys/other", 1)).unwrap();
     fs::rename(part("keys/k", 1), part("keys/other", 1)).unwrap();
@@ -329,7 +330,7 @@ fn each_unfinished_sector_makes_one_key() {
     assert!(KeyFile::read(&RealDisk, &part("copy/k", 0)).is_err());
 }
 
-/// What a key of these tests is made in, where a call may be struck.
+/// Makes a key in steps, any of whose calls may fail.
 fn make_key(environment: &Environment) -> Result<(), Error> {
     let begin = || {
         ResumableKey::begin(environment, Path::new(KEY), &sets("LMS_SHA256_M32_H5_W1"), None, &[])
@@ -341,12 +342,12 @@ fn make_key(environment: &Environment) -> Result<(), Error> {
     write_key(environment, Path::new(KEY), &key)
 }
 
-/// What neither ends a process nor loses anything that was said to be written.
+/// Faults that neither end a process nor lose confirmed writes.
 const MILD: [Fault; 6] =
     [Fault::Full, Fault::Interrupted, Fault::Short, Fault::ReadOnly, Fault::Booted, Fault::Raced];
 
-/// Struck at every call, and then by a power cut that keeps what was synced alone: where there is a private key, nothing
-/// makes it again, even if everything else of it is gone; where there is none, a key can be made.
+/// Struck at every call, and then by a power cut that keeps only synced data: if there is a private
+/// key, it is never made again, even if all its other files are gone; otherwise a key can be made.
 #[test]
 fn resumed_generation_never_repeats_a_key_under_faults() {
     let entropy = Arc::new(CounterEntropy(AtomicU64::new(1)));

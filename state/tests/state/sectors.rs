@@ -9,8 +9,8 @@
 //!   signatures of all of them --> Oracle: an index of a secret has one signature, under whatever public key
 //! ```
 //!
-//! Whoever begins a key anew makes another public key, and may do so with sectors that were begun under the old one. So the
-//! oracle goes by the secrets of sectors, and not by public keys.
+//! Starting a key anew makes another public key, possibly with sectors that were begun under the
+//! old one. So the oracle is keyed by the secrets of sectors, and not by public keys.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -42,10 +42,11 @@ const FEW: usize = 500;
 /// More leaves than there are: nothing stops it.
 const ALL: u32 = u32::MAX;
 
-/// What a scenario does, one after the other.
+/// The steps of a scenario.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// Makes the keys until so many leaves are done, and writes them if nothing stopped it, by a process of its own.
+    /// Makes the keys in a separate process until so many leaves are done, and writes them if the
+    /// limit was not reached.
     Make(u32),
     /// Signs so many messages with a sector, opening it if it is not open.
     Sign(usize, u64),
@@ -57,7 +58,7 @@ enum Step {
     Keep,
     /// Puts what was copied over what is there, which is closed before.
     PutBack,
-    /// The same of what was begun alone.
+    /// Puts back only the unfinished files.
     PutPartsBack,
     /// Loses the keys and their anchors.
     LoseKeys,
@@ -67,7 +68,8 @@ enum Step {
     Restore(usize),
     /// Recovers a sector, and burns nothing but what a witness saw.
     Recover(usize),
-    /// Hands a sector over to another machine, as docs/guide/hbs.md says, while nobody signs with it. Its files stay.
+    /// Hands a sector over to another machine, as docs/guide/hbs.md says, while no process signs
+    /// with it. Its files stay.
     Move(usize),
     /// Signs with the sector that was brought there.
     SignMoved(usize),
@@ -221,7 +223,7 @@ const SCENARIOS: &[(&str, usize, &[Step])] = &[
 /// The keys that came before, by their files: scenarios are alike, and so is what they draw.
 static KEYS: LazyLock<Mutex<HashMap<KeyId, GeneratedSector>>> = LazyLock::new(Mutex::default);
 
-/// A key with its tree, and what it signed.
+/// A key with its tree, and its signatures.
 struct GeneratedSector {
     key: StatefulKey<'static>,
     signed: HashMap<(u64, Vec<u8>), Vec<u8>>,
@@ -229,9 +231,9 @@ struct GeneratedSector {
 
 /// Signs with the key of a file.
 struct FileSigner {
-    /// What names its secret, in whatever sector and under whatever public key.
+    /// The identifier of its secret, in whatever sector and under whatever public key.
     secret: KeyId,
-    /// What names the key.
+    /// The identifier of the key.
     key: KeyId,
 }
 
@@ -407,7 +409,7 @@ impl Hosts {
         let (oracle, messages, count) =
             (Arc::clone(&self.oracle), Arc::clone(&self.messages), self.count);
         self.sim.set_racer(Arc::new(move || {
-            // A call of its own may be struck by the same.
+            // The racer's own calls may trigger it again.
             let Ok(mut racing) = racing.try_lock() else { return };
             if racing.as_ref().is_some_and(|host| sim.is_dead(host.process)) {
                 *racing = None;
@@ -429,7 +431,7 @@ impl Hosts {
         self.current.as_mut().unwrap()
     }
 
-    /// The same on the other machine.
+    /// Returns the process on the other machine.
     fn elsewhere(&mut self) -> &mut Host {
         if self.elsewhere.as_ref().is_none_or(|host| self.sim.is_dead(host.process)) {
             self.elsewhere = None;
@@ -442,7 +444,7 @@ impl Hosts {
         self.sim.files().contains_key(key)
     }
 
-    /// Whoever is told why no key was made does what was said, and tries again.
+    /// After an error, follows its advice, and tries again.
     fn make(&mut self, stop_at: u32) {
         for _ in 0..4 {
             let there = (0..self.count).filter(|at| self.is_there(&sector(*at))).count();
@@ -450,7 +452,8 @@ impl Hosts {
                 return;
             }
             if there > 0 {
-                // "if nobody signs with it, remove it with its files and its anchor": somebody may have all the same.
+                // The advice is "if nobody signs with it, remove it with its files and its anchor";
+                // a process may have signed anyway.
                 self.lose_keys();
             }
             self.current = None;
@@ -478,8 +481,8 @@ impl Hosts {
             if !files.contains_key(&sector(at)) {
                 continue;
             }
-            // The head of a state begins with the key, after eight bytes of its own; so does the name of an anchor.
-            // One that a broken ledger left may be shorter.
+            // The head of a state has eight bytes, and then the key; so does the name of an anchor.
+            // Files of a broken ledger may be shorter.
             let state = files.get(Path::new(&name(".state")));
             if let Some(id) = state.and_then(|state| state.get(8..40)) {
                 let id: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -493,7 +496,7 @@ impl Hosts {
         }
     }
 
-    /// Signs, and once more if that failed: whoever is refused tries again.
+    /// Signs, and retries once after a failure.
     fn sign(&mut self, number: usize, count: u64) {
         for _ in 0..2 {
             let messages: Vec<_> = (0..count).map(|_| message(&self.messages)).collect();

@@ -33,7 +33,7 @@ fn generated(environment: &Environment, sets: Sets) -> GeneratedKey {
     GeneratedKey::generate(environment, engine(), sets, ONE, &mut go_on).unwrap().unwrap()
 }
 
-/// As many sectors of one level as there are names.
+/// Makes one sector of one level for each name.
 fn sectors(environment: &Environment, keys: &[PathBuf]) -> Vec<GeneratedKey> {
     let keys: Vec<_> = keys.iter().map(|key| (key.clone(), Vec::new())).collect();
     let begun = ResumableSectors::begin(environment, &keys, &small(1), None).unwrap();
@@ -165,7 +165,8 @@ fn keys_of_xmss_sign_as_those_of_lms() {
     assert!(!path.exists());
 }
 
-/// Keys of sectors have one public key, and each a state, an anchor and indexes of its own.
+/// Keys of sectors share one public key, and each has a separate state, anchor and range of
+/// indexes.
 #[test]
 fn sectors_sign_side_by_side_until_each_is_used_up() {
     let place = TestHome::empty();
@@ -261,7 +262,7 @@ fn signer_of_a_copied_key_works_in_one_place_only() {
         assert!(is_unsafe(place.signer(&keys[1])));
         assert_eq!(signed(place.signer(&keys[0]).unwrap(), b"three").index, 2);
     }
-    // The private key alone is none to sign with.
+    // The private key alone is not sufficient to sign.
     let place = TestHome::levels(1);
     fs::create_dir(place.path("alone")).unwrap();
     fs::copy(place.key(), place.path("alone/k")).unwrap();
@@ -270,7 +271,8 @@ fn signer_of_a_copied_key_works_in_one_place_only() {
     assert!(is_unsafe::<()>(Err(refused)));
 }
 
-/// Under a process that signs, too: what it has reserved it may use, and `recover` waits for it; what it has not is burnt.
+/// Also while a process signs: it may use its reserved indexes, and `recover` waits for it;
+/// unreserved ones are burnt.
 #[test]
 fn a_lock_that_is_lost_is_made_again() {
     let place = TestHome::levels(1);
@@ -316,7 +318,7 @@ fn invalid_key_files_are_refused_without_blocking() {
         let reason = KeyFile::read(&RealDisk, &key).map(drop).unwrap_err().to_string();
         assert!(reason.contains(says), "{says}: {reason}");
     };
-    // A pipe that nobody writes into, a folder, and more bytes than any memory has.
+    // A pipe without a writer, a folder, and more bytes than any memory has.
     mkfifoat(CWD, &key, Mode::RUSR).unwrap();
     refused("regular file");
     fs::remove_file(&key).unwrap();
@@ -365,7 +367,8 @@ fn encodings_and_passphrases_are_kept() {
     assert!(matches!(refused, Err(Error::KeyFile(_))));
 }
 
-/// A disk that is gone after so many calls, as it is for a process that is killed; or one that nobody may write to.
+/// Returns an environment whose disk fails after `most` calls, as for a process that is killed, or
+/// whose disk is read-only.
 fn frail(environment: &Environment, most: usize, writes: bool) -> Environment {
     let calls = AtomicUsize::new(0);
     with_hook(environment, move |at, _| match at {
@@ -378,7 +381,8 @@ fn frail(environment: &Environment, most: usize, writes: bool) -> Environment {
     })
 }
 
-/// Killed at any call while a key is made: what is left stands in nobody's way, and a key is whole or not there.
+/// Killed at any call during key generation: leftovers do not block a later call, and a key is
+/// either complete or missing.
 #[test]
 fn a_killed_key_generation_does_not_block_the_next() {
     let anchor = |place: &TestHome| [place.path("elsewhere/anchor")];
@@ -410,7 +414,8 @@ fn a_killed_key_generation_does_not_block_the_next() {
     assert!(place.path("keys/k.state").exists());
 }
 
-/// Killed at any call while a backup is written: there is none, or a whole one, and the next one goes through.
+/// Killed at any call while a backup is written: it is missing or complete, and the next one
+/// succeeds.
 #[test]
 fn a_killed_backup_leaves_no_part_under_its_name() {
     let place = TestHome::levels(1);
@@ -442,7 +447,7 @@ fn a_killed_backup_leaves_no_part_under_its_name() {
     fs::write(&part, b"somebody's").unwrap();
     assert!(backup(&place.environment, &place.key(), &file).is_err());
     assert_eq!(fs::read(&part).unwrap(), b"somebody's");
-    // Somebody else writes it, and is quicker.
+    // Another process writes the file first.
     fs::remove_file(&part).unwrap();
     let theirs = place.path("backup");
     let quicker = move || fs::write(&theirs, b"theirs");
@@ -501,7 +506,7 @@ fn status_asks_for_no_right_to_write_and_no_lock() {
     assert!(is_unsafe(open(&read_only, &place.key())) || open(&read_only, &place.key()).is_err());
 }
 
-/// Run by the test below as a process of its own, and by itself for nothing.
+/// Run by the test below in a separate process; does nothing otherwise.
 #[test]
 fn child_process_with_a_signer() {
     let Ok(folder) = std::env::var("GABION_SIGNER_CHILD") else { return };
@@ -549,7 +554,7 @@ fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
     }
 }
 
-/// What was asked for when more were left is not reserved of the last ones.
+/// A reservation takes at most an eighth of the remaining indexes, or the last one.
 #[test]
 fn a_bounded_reservation_shrinks_with_what_is_left() {
     let place = TestHome::levels(1);

@@ -86,10 +86,10 @@ impl Entropy for CounterEntropy {
     }
 }
 
-/// What left, and whether it might.
+/// The released signatures, and violations.
 #[derive(Default)]
 pub struct Oracle {
-    /// By what names the secret, and the index.
+    /// By identifier of the secret, and index.
     signatures: HashMap<(KeyId, u64), Vec<u8>>,
     requests: HashMap<String, [u8; 32]>,
     pub released: u64,
@@ -110,7 +110,7 @@ impl Oracle {
         }
     }
 
-    /// The same of the one secret that there is, with the request.
+    /// Records a signature of the only secret, with its request.
     fn saw(&mut self, index: u64, signature: &[u8], id: Option<&str>, message: &[u8]) {
         self.saw_of([0; 32], index, signature);
         let Some(id) = id else { return };
@@ -121,7 +121,7 @@ impl Oracle {
     }
 }
 
-/// What a scenario does, one after the other.
+/// The steps of a scenario.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
     /// Signs so many messages in one call, opening the key if it is not open.
@@ -148,7 +148,7 @@ pub enum Step {
     Recover,
     /// Loses the log.
     LoseLog,
-    /// Loses the lock, under whoever has the key open.
+    /// Removes the lock, while processes have the key open.
     LoseLock,
     /// Forgets a request id.
     Forget(&'static str),
@@ -266,7 +266,7 @@ pub fn new_key() -> NewKey<'static> {
 /// How the state is kept: as it should be, or broken on purpose.
 pub type Wrap = Arc<dyn Fn(SimDisk) -> Arc<dyn Disk> + Send + Sync>;
 
-/// As it should be.
+/// Returns a wrapper that changes nothing.
 pub fn sound() -> Wrap {
     Arc::new(|disk| Arc::new(disk))
 }
@@ -274,14 +274,14 @@ pub fn sound() -> Wrap {
 /// Makes signatures of a real key.
 pub type SignBy = Arc<dyn Fn(u64, &[u8]) -> Vec<u8> + Send + Sync>;
 
-/// What a run came to.
+/// The result of a run.
 pub struct Outcome {
     pub injected: Vec<Fault>,
     pub calls: usize,
     pub released: u64,
     pub burnt: u64,
     pub wrongs: Vec<String>,
-    /// Whether a process after all of it can sign.
+    /// Whether a new process can sign afterwards.
     pub goes_on: Result<(), LedgerError>,
 }
 
@@ -307,12 +307,12 @@ pub struct OpenProcess {
     pub ledger: Option<FilesLedger>,
 }
 
-/// What a new process of a simulated machine runs on.
+/// Returns the environment of a new process on a simulated machine.
 pub fn environment(sim: &Sim, entropy: &Arc<CounterEntropy>) -> Environment {
     process_on(sim, &sound(), entropy, (1, 1)).1
 }
 
-/// A new process of a machine and a home, and what it runs on.
+/// Returns a new process of a machine and a home, and its environment.
 pub fn process_on(
     sim: &Sim,
     wrap: &Wrap,
@@ -411,7 +411,7 @@ impl Simulation {
         let (signer, oracle) = (Arc::clone(&self.signer), Arc::clone(&self.oracle));
         let messages = Arc::clone(&self.messages);
         self.sim.set_racer(Arc::new(move || {
-            // A call of its own may be struck by the same.
+            // The racer's own calls may trigger it again.
             let Ok(mut racing) = racing.try_lock() else { return };
             if racing.as_ref().is_some_and(|running| sim.is_dead(running.process)) {
                 *racing = None;
@@ -427,7 +427,7 @@ impl Simulation {
 
     /// Runs the steps, and a process after them that signs.
     pub fn run(mut self, steps: &[Step]) -> Outcome {
-        // Whoever is told that no key was made tries again, in another process.
+        // If no key was made, another process tries again.
         for _ in 0..3 {
             // Another process may have signed with a key that came to nothing.
             if self.make_key().is_ok() || self.oracle.lock().unwrap().released > 0 {
@@ -503,7 +503,7 @@ impl Simulation {
         signed
     }
 
-    /// Signs, and once more if that failed: whoever is refused tries again.
+    /// Signs, and retries once after a failure.
     fn sign(&mut self, messages: &[(Option<&str>, Vec<u8>)]) {
         for _ in 0..2 {
             self.running();
@@ -526,7 +526,7 @@ impl Simulation {
         self.running();
         let mut running = self.current.take().unwrap();
         let forgotten = running.open(KEY, 1).and_then(|ledger| ledger.forget(id));
-        // Whoever asks for it may use the id again, whether he heard that it worked or not.
+        // The caller may reuse the id, whether or not it saw the call succeed.
         self.oracle.lock().unwrap().requests.remove(id);
         if forgotten.is_err() {
             running.ledger = None;
@@ -643,7 +643,7 @@ pub fn real_lms() -> SignBy {
     })
 }
 
-/// The same of XMSS^MT, with trees 5 high, of which the first has these indexes.
+/// Signs by XMSS^MT, with trees of height 5, of which the first has these indexes.
 pub fn real_xmss() -> SignBy {
     let set = Set::from_name("XMSSMT-SHA2_20/4_192").unwrap();
     let mut scratch = xmss::Scratch::new();
@@ -686,7 +686,7 @@ fn indexes_reserved_before_a_reboot_are_burnt() {
     assert_eq!(ledger.reserve(1).unwrap().take(1).unwrap().first(), 9);
 }
 
-/// Nobody reserves in between, who would notice for the others.
+/// No other reservation comes in between, which would notice the restart.
 #[test]
 fn a_reservation_from_before_a_start_of_the_machine_gives_no_index() {
     let mut world = Simulation::new(Vec::new(), 1, sound(), stand_in());
