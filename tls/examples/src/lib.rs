@@ -12,7 +12,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::sign::CertifiedKey;
 
-/// What a program ends with.
+/// The result of a program.
 pub type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 /// A certificate for localhost with a key of ML-DSA-65, and one with a key of ECDSA for clients that have no ML-DSA.
@@ -59,7 +59,7 @@ pub fn port() -> Outcome<u16> {
     Ok(std::env::args().nth(1).map_or(Ok(0), |port| port.parse())?)
 }
 
-/// What a client is told: PORT ROOTS. None where the program is to be a server.
+/// Returns the arguments of a client: PORT ROOTS. `None` if the program is to be a server.
 pub fn server_to_ask() -> Outcome<Option<(u16, String)>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {

@@ -46,7 +46,7 @@ fn serve(name: &str, scheme: &str) -> Server {
     Server { child, port, roots, _folder: folder }
 }
 
-/// What a client prints.
+/// Returns the output of a client.
 fn ask(name: &str, server: &Server) -> String {
     let ended = example(name).args([&server.port, &server.roots]).output().unwrap();
     assert!(ended.status.success(), "{name}: {}", String::from_utf8_lossy(&ended.stderr));

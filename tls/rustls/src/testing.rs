@@ -28,8 +28,8 @@ pub struct Chain {
     pub roots: Arc<RootCertStore>,
 }
 
-/// What a key is made for; RSA comes from aws-lc-rs, which alone makes one quickly enough for a
-/// test.
+/// The kind of a test key; RSA comes from aws-lc-rs, the only one that makes a key quickly enough
+/// for a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
     /// A key of the engine.

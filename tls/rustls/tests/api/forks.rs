@@ -1,4 +1,5 @@
-//! A process that was forked after its parent shook hands: it draws its own secrets, and waits for nobody.
+//! A process that was forked after its parent made handshakes: it draws fresh secrets, and does not
+//! block.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -11,7 +12,7 @@ use gabion_rustls::testing::{Chain, Key, chain};
 
 use super::pair::{client, connect, engine_provider, server, shake};
 
-/// In a process of its own, which has no other thread that could be at work.
+/// Runs in a separate process, without other threads that could be at work.
 #[test]
 fn a_child_draws_its_own_secrets() {
     const CHILD: &str = "GABION_TEST_FORK";
@@ -84,7 +85,7 @@ fn fork_and_compare() {
     let mut aws_lc_provider = Vec::new();
     from_child.read_to_end(&mut aws_lc_provider).unwrap();
     let mut status = 0;
-    // SAFETY: it is a child of this process that nobody has waited for.
+    // SAFETY: a child of this process that was not waited for yet.
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, "{status}");
     assert_eq!(own.iter().map(Vec::len).sum::<usize>(), aws_lc_provider.len());

@@ -141,7 +141,7 @@ fn peer_without_curves_rejects_curve_only_peers() {
     }
 }
 
-/// What both have and both prefer is post-quantum, whichever side is ours.
+/// The first group that both sides have is post-quantum, whichever side is ours.
 #[test]
 fn the_default_is_a_hybrid() {
     let (chain, engine_provider, aws_lc_provider) =

@@ -94,7 +94,7 @@ pub fn exchange((client, server): &mut ConnectionPair) -> Result<(), HandshakeEr
     if failed.client.is_none() && failed.server.is_none() { Ok(()) } else { Err(failed) }
 }
 
-/// A handshake, and what it came to.
+/// Makes a handshake, and returns its result.
 pub fn shake(
     client: &Arc<ClientConfig>,
     server: &Arc<ServerConfig>,

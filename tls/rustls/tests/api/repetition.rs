@@ -24,8 +24,9 @@ fn threads_share_a_configuration() {
     });
 }
 
-/// Of GABION_SOAK handshakes, or of a few hundred: what a process holds grows by no byte a handshake. In a process of its
-/// own, since other tests of this program run beside.
+/// Makes GABION_SOAK handshakes, or a few hundred: the memory of the process does not grow by a
+/// byte per handshake. Runs in a separate process, since other tests of this program run in
+/// parallel.
 #[test]
 #[cfg(target_os = "linux")]
 fn memory_stays_flat() {

@@ -23,7 +23,7 @@ struct ForgedGroup {
     change: Change,
 }
 
-/// What becomes of a share.
+/// A modification of a share.
 #[derive(Clone, Debug)]
 enum Change {
     Length(usize),
@@ -185,7 +185,8 @@ fn forged(
     Box::leak(Box::new(ForgedGroup { group, name, change }))
 }
 
-/// What is the peer's fault, said by the side that saw it and heard by the other.
+/// Returns the errors for a peer's fault: reported by the side that saw it, and received by the
+/// other as an alert.
 fn blamed(is_server: bool) -> HandshakeErrors {
     let saw = Some(Error::PeerMisbehaved(PeerMisbehaved::InvalidKeyShare));
     let heard = Some(Error::AlertReceived(AlertDescription::IllegalParameter));

@@ -58,7 +58,7 @@ fn freed_with(secret: &[u8], work: impl FnOnce()) -> usize {
 /// One test, since there is one secret at a time.
 #[test]
 fn no_freed_memory_holds_a_secret() {
-    // A watch that sees: a secret that nobody wipes.
+    // A check of the watch itself: a secret that is not wiped is found.
     let careless = std::hint::black_box(vec![0xa5; LEN]);
     assert_eq!(freed_with(&careless.clone(), || drop(careless)), 1);
     for group in DEFAULT {
