@@ -291,8 +291,8 @@ fn no_source_error(attempts: &Attempts) -> Error {
     ))
 }
 
-/// Returns the module for a new bundle: the newest one or, if there is none, the module of the
-/// existing bundle.
+/// Returns the module for a new bundle: the newest one, or otherwise the module of the existing
+/// bundle.
 fn choose_module(layout: &Layout, request: &BuildRequest, fresh: Option<&Path>) -> Option<PathBuf> {
     let old = Some(layout.gabion_module()).filter(|old| old.exists());
     let fresh = fresh.map(Path::to_path_buf);

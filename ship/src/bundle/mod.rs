@@ -161,8 +161,8 @@ impl Layout {
         Ok(Layout::at(cache()?.join(name)))
     }
 
-    /// Returns the user's newest finished bundle of the default line. If there is none, returns the
-    /// one installed with this program or, failing that, the place where a bundle will be built.
+    /// Returns the user's newest finished bundle of the default line; otherwise the bundle
+    /// installed with this program or, failing that, the place where a bundle will be built.
     ///
     /// # Errors
     /// Fails like [`Layout::usual`], if no bundle was installed.
