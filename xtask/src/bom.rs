@@ -1,4 +1,5 @@
-//! What the packages are made of: a bill of materials in CycloneDX 1.5, and the notices of the licences.
+//! The components of the packages: a bill of materials in CycloneDX 1.5, and the notices of the
+//! licences.
 //!
 //! Crates are those that `cargo tree` links into the shipped programs and libraries; OpenSSL's version and hash are
 //! those of the bundle, and SQLite's version is that of libsqlite3-sys. The same inputs give the same bytes: the serial

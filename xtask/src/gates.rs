@@ -1,5 +1,6 @@
-//! `kms-gates NAME`: what Criterion measured of the key management service within a process, by lanes, held against
-//! gates; and bench/results/kms-criterion-NAME.csv, where each figure stands beside that of the file before.
+//! `kms-gates NAME`: compares Criterion's figures of the key management service within a process,
+//! by lanes, with gates; and writes bench/results/kms-criterion-NAME.csv, which has each figure
+//! next to the previous file's.
 
 use std::fmt::Write as _;
 use std::fs;

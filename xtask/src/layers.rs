@@ -42,7 +42,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-provider-stats",
         ],
     ),
-    // Kernels by themselves are timed for what hashes would cost, and a device for what its kernels take.
+    // Kernels are timed alone for the cost of hashes, and a device for the time of its kernels.
     (
         "gabion-bench",
         &[
@@ -85,7 +85,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("xtask", &["gabion-rows"]),
 ];
 
-/// What tests of a crate may use besides.
+/// Additional dependencies that tests of a crate may use.
 const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-bench", "gabion-cli-testing"),
     ("gabion-bench", "gabion-cuda-emulator"),

@@ -41,7 +41,7 @@ use std::process::ExitCode;
 
 use tokens::Token;
 
-/// What may not stand in a source file, and what stands there instead.
+/// Text that is forbidden in source files, and its replacement.
 const BANNED: &[(&str, &str)] = &[
     (concat!("to", "do!("), "finish it, or say in the documentation what is not supported"),
     (concat!("unimple", "mented!("), "finish it, or return an error that says so"),
@@ -133,7 +133,8 @@ fn commit_message(file: &Path) -> ExitCode {
     }
 }
 
-/// Shows a page at the end of `make bench`, or why there is none; a reader that went away has the file.
+/// Prints a page at the end of `make bench`, or the error; if standard output is closed, the file
+/// still has the page.
 fn show(page: Result<String, String>) -> ExitCode {
     match page {
         Ok(page) => {
@@ -148,7 +149,7 @@ fn show(page: Result<String, String>) -> ExitCode {
     }
 }
 
-/// Runs every check and prints what it found.
+/// Runs every check and prints the findings.
 fn tidy(root: &Path) -> ExitCode {
     let mut findings = Vec::new();
     layers::check(root, &mut findings);

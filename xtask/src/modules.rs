@@ -7,11 +7,12 @@
 //!                       arrows between children of one module --> circles; rules
 //! ```
 //!
-//! A module depends on what it names behind `crate::`, `super::` or `self::`, in a `use` or anywhere else.
-//! Arrows between children of one module, and all that is within them, go one way.
+//! A module depends on the names it uses behind `crate::`, `super::` or `self::`, in a `use` or
+//! anywhere else. Arrows between children of one module, and between everything in them, go one
+//! way.
 //!
-//! What does not count: a parent and its child, who share a room; what is there for tests alone; what a
-//! macro names behind `$crate`, since whoever calls the macro needs it.
+//! Not counted: dependencies between a parent and its child, which share a room; code for tests
+//! alone; names behind `$crate` in a macro, since the macro's callers need them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ struct Module {
     /// Where it is, from the crate's root.
     place: Vec<String>,
     children: BTreeMap<String, usize>,
-    /// What each name of a `use` stands for.
+    /// The path that each name of a `use` stands for.
     uses: BTreeMap<String, Words>,
     globs: Vec<Words>,
     /// All paths that it names.

@@ -176,7 +176,8 @@ fn is_word(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
 }
 
-/// What kind of word a name is that is refused; none if it is fine, or has several words.
+/// Returns the class of word for which a name is refused; `None` if it is fine, or has several
+/// words.
 fn class_of(name: &str) -> Option<&'static str> {
     let word = single(name)?;
     let is_in = |list: &str| list.split_ascii_whitespace().any(|listed| listed == word);
@@ -192,7 +193,7 @@ fn class_of(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The same of a variant.
+/// Returns the class of word for which a variant's name is refused.
 fn class_of_variant(name: &str) -> Option<&'static str> {
     let word = single(name)?;
     let is_in = |list: &str| list.split_ascii_whitespace().any(|listed| listed == word);

@@ -186,7 +186,7 @@ fn distances(engine: &[Timing], floors: &[Floor], recorded: &[Reference]) -> Str
     lines
 }
 
-/// The same operation in batches of another size.
+/// Returns the row of the operation in batches of another size.
 fn of_batch<'r>(row: &Timing, engine: &'r [Timing], batch: usize) -> Option<&'r Timing> {
     engine.iter().find(|other| other.batch == batch && row.subject == other.subject)
 }

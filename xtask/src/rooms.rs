@@ -41,7 +41,7 @@ const ROOTS: &[&str] = &[
 /// A crate, a module of it, what that may not name, and why.
 type Rule = (&'static str, &'static str, &'static [&'static str], &'static str);
 
-/// What is no circle and is wrong all the same.
+/// Forbidden dependencies that are not circles.
 const RULES: &[Rule] = &[
     ("backend", "avx512", &["avx2", "neon", "cpu"], ISA),
     ("backend", "avx2", &["avx512", "neon", "cpu"], ISA),
@@ -67,7 +67,7 @@ const RULES: &[Rule] = &[
     ("front/provider", "ffi", &["core", "border", "loaded"], "C's side is the lowest"),
 ];
 
-/// A crate, and its rooms from the top: a room depends on those beside and below it.
+/// A crate, and its rooms from the top: a room depends on those of the same level and below.
 type Order = (&'static str, &'static [&'static [&'static str]]);
 
 /// The order of rooms in crates that have one.
@@ -99,7 +99,7 @@ pub fn check(root: &Path, findings: &mut Vec<String>) {
     }
 }
 
-/// Tells of members of the workspace whose modules nobody reads.
+/// Reports members of the workspace whose modules are not checked.
 fn check_roots(workspace: &str, findings: &mut Vec<String>) {
     let mut members = workspace.lines().skip_while(|line| !line.starts_with("members"));
     members.next();

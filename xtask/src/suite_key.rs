@@ -10,12 +10,12 @@ use std::{env, fs};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-/// What a suite depends on.
+/// The dependencies of a suite.
 struct Suite {
     name: &'static str,
     /// Packages it builds; those they depend on in this workspace belong to them.
     packages: &'static [&'static str],
-    /// Folders and files beside these packages.
+    /// Folders and files outside of these packages.
     paths: &'static [&'static str],
     /// Commands whose versions decide the result.
     tools: &'static [&'static [&'static str]],
@@ -106,7 +106,7 @@ const SUITES: &[Suite] = &[
     },
 ];
 
-/// What every suite depends on: the build's settings and the scripts that run it.
+/// The dependencies of every suite: the build's settings and the scripts that run it.
 const COMMON: &[&str] =
     &["Cargo.toml", "Cargo.lock", "script/openssl", "script/setup", "script/steps", "script/test"];
 
@@ -315,7 +315,7 @@ fn content(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-/// What a command prints on standard output.
+/// Returns the standard output of a command.
 fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| format!("{name}: {error}"))?;
@@ -325,7 +325,7 @@ fn output(command: &mut Command) -> Result<Vec<u8>, String> {
     Ok(output.stdout)
 }
 
-/// The processor's model and what it can do, of the first one that the kernel lists.
+/// Returns the processor's model and features, of the first one that the kernel lists.
 fn processor() -> Result<String, String> {
     let text =
         fs::read_to_string("/proc/cpuinfo").map_err(|error| format!("/proc/cpuinfo: {error}"))?;
@@ -367,7 +367,7 @@ fn cargo_configs(root: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// What the bundle under test was built from. Its place and the time of its build are left out.
+/// Returns the inputs of the bundle under test, without its location and build time.
 fn bundle() -> Result<String, String> {
     let prefix = env::var_os("GABION_OPENSSL_PREFIX").ok_or("GABION_OPENSSL_PREFIX is not set")?;
     let file = Path::new(&prefix).join("gabion-bundle.json");

@@ -9,7 +9,7 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree, token_stream::IntoIter};
 pub enum Token {
     /// A name or keyword, and its line.
     Word(String, usize),
-    /// One character; `::` is a mark of its own.
+    /// One character; `::` is a separate mark.
     Mark(char),
     /// `::`.
     Path,

@@ -1,4 +1,4 @@
-//! What the engine aims at, row by row, and what was measured of it.
+//! The engine's goals, row by row, and the measured figures.
 
 use std::fmt::Write as _;
 
@@ -12,7 +12,7 @@ use super::{named, number, ratio};
 enum Baseline {
     /// The libraries whose names begin so, with a fresh key: times fewer cycles.
     Fresh(&'static [&'static str], f64),
-    /// The same with a known key, as the library expands it.
+    /// The operation with a known key, as the library expands it.
     Known(&'static [&'static str], f64),
     /// So many cycles.
     Cycles(f64),

@@ -17,7 +17,7 @@ const SLOWEST: f64 = 3.0;
 
 /// How many times what is expected a durable signature may take.
 const EXPECTED: f64 = 1.1;
-/// The same of the time in memory, where so many indexes are reserved at once.
+/// The highest ratio to the time in memory, with at least [`MANY`] indexes reserved at once.
 const IN_MEMORY: f64 = 1.1;
 const MANY: usize = 1024;
 
@@ -60,7 +60,7 @@ fn beside<'r>(row: &Hbs, rows: &'r [Hbs], is_it: impl Fn(&Hbs) -> bool) -> Optio
     rows.iter().find(|other| other.set == row.set && is_it(other))
 }
 
-/// Figures of each set as its manual has them, with those beside.
+/// Returns the figures of each set in its manual, with the measured ones.
 fn seed(rows: &[Hbs]) -> String {
     let mut lines = String::new();
     for keygen in singles(rows, Operation::Keygen) {
@@ -118,7 +118,7 @@ fn floors(rows: &[Hbs]) -> (String, String) {
     (lines, format!("{met} of {all} are met."))
 }
 
-/// What signatures take with their state on a disk, where that was measured.
+/// Returns the times of signatures with their state on a disk, if measured.
 fn on_a_disk(results: &Path, name: &str) -> Result<String, String> {
     let path = results.join(format!("hbs-durable-{name}.ndjson"));
     if !path.exists() {
@@ -168,7 +168,7 @@ fn durable(rows: &[Durable]) -> (String, String) {
     (lines, format!("{met} of {} are met.", rows.len()))
 }
 
-/// Both builds of the other library beside every row of one thread.
+/// Returns both builds of the other library next to every row of one thread.
 fn peers(rows: &[Hbs]) -> String {
     let mut lines = String::new();
     for operation in [Operation::Keygen, Operation::Sign, Operation::Verify] {

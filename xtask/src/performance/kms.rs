@@ -7,7 +7,7 @@ use gabion_rows::kms::{Durability, Kms, MachineLoad, Request, Transport};
 
 use super::{put, ratio, rows};
 
-/// Microseconds that a durable request may take besides the written one and a sync.
+/// The highest overhead of a durable request, in microseconds, over the written one and a sync.
 const DURABLE_US: f64 = 40.0;
 
 /// Requests a second that OpenBao answers over HTTPS, and how many times as many eight clients should get.
@@ -53,7 +53,7 @@ fn page(results: &Path, name: &str) -> Result<String, String> {
     Ok(page)
 }
 
-/// What a row should reach, as far as somebody said that.
+/// The goals of a row, as far as they are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Goal {
     /// At most: of a request over HTTPS, or of an item within a process, in microseconds.
@@ -101,7 +101,7 @@ impl Goal {
         }
     }
 
-    /// What of it is missed: the figure's name, the figure, the goal.
+    /// Returns the missed goals: the figure's name, the figure, the goal.
     fn missed(&self, row: &Kms) -> Vec<(&'static str, f64, f64)> {
         let mut missed = Vec::new();
         let us = item_us(row);
