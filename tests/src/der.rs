@@ -1,5 +1,5 @@
-//! As much of DER, PEM and base 64 as test vectors are wrapped in. Reads what is trusted: panics on
-//! anything else.
+//! The parts of DER, PEM and base 64 that test vectors use. Reads trusted input only: panics on
+//! malformed bytes.
 
 /// The contents of one DER element with this tag, and what follows it.
 ///
@@ -18,10 +18,10 @@ pub fn element(tag: u8, der: &[u8]) -> (&[u8], &[u8]) {
     der[header..].split_at(len)
 }
 
-/// What follows elements with these tags.
+/// Returns the bytes after elements with these tags.
 ///
 /// # Panics
-/// As [`element`].
+/// See [`element`].
 pub fn after<'a>(tags: &[u8], der: &'a [u8]) -> &'a [u8] {
     tags.iter().fold(der, |rest, &tag| element(tag, rest).1)
 }
@@ -29,17 +29,17 @@ pub fn after<'a>(tags: &[u8], der: &'a [u8]) -> &'a [u8] {
 /// The key of a SubjectPublicKeyInfo (RFC 5280, section 4.1).
 ///
 /// # Panics
-/// If it is none.
+/// If it is malformed.
 pub fn public_key(der: &[u8]) -> &[u8] {
     let (key, _) = element(0x30, der);
     let (bits, _) = element(0x03, after(&[0x30], key));
     &bits[1..]
 }
 
-/// What a PKCS #8 private key wraps (RFC 5958, section 2).
+/// Returns the key inside a PKCS #8 private key (RFC 5958, section 2).
 ///
 /// # Panics
-/// If it is none.
+/// If it is malformed.
 pub fn private_key(der: &[u8]) -> &[u8] {
     let (key, _) = element(0x30, der);
     element(0x04, after(&[0x02, 0x30], key)).0
@@ -48,7 +48,7 @@ pub fn private_key(der: &[u8]) -> &[u8] {
 /// A certificate's parts (RFC 5280, section 4.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Certificate<'a> {
-    /// What is signed.
+    /// The signed bytes.
     pub signed: &'a [u8],
     /// The subject's public key.
     pub public: &'a [u8],
@@ -59,7 +59,7 @@ pub struct Certificate<'a> {
 /// Takes a certificate apart.
 ///
 /// # Panics
-/// If it is none.
+/// If it is malformed.
 pub fn certificate(der: &[u8]) -> Certificate<'_> {
     let (body, _) = element(0x30, der);
     let (inner, rest) = element(0x30, body);
@@ -73,7 +73,7 @@ pub fn certificate(der: &[u8]) -> Certificate<'_> {
 /// The bytes of base 64 (RFC 4648, section 4).
 ///
 /// # Panics
-/// At a character that is none of its digits.
+/// At a character outside of the alphabet.
 pub fn base64(text: &str) -> Vec<u8> {
     let value = |c: u8| match c {
         b'A'..=b'Z' => c - b'A',
@@ -96,7 +96,7 @@ pub fn base64(text: &str) -> Vec<u8> {
 /// The first block of a PEM file (RFC 7468).
 ///
 /// # Panics
-/// If there is none.
+/// If the file has no PEM block.
 pub fn pem(file: &[u8]) -> Vec<u8> {
     let text = String::from_utf8_lossy(file);
     let lines = text.lines().skip_while(|line| !line.starts_with("-----BEGIN")).skip(1);

@@ -1,11 +1,11 @@
-//! What the cross-station tests share.
+//! Common parts of the cross-station tests.
 //!
-//! - [`der`]: what certificates and keys of others are wrapped in.
+//! - [`der`]: the encodings of certificates and keys in test vectors.
 //! - [`fault_injection`]: kernels that are disturbed once.
-//! - [`fuzz`]: what is fuzzed, as functions of bytes.
+//! - [`fuzz`]: the fuzz targets, as functions of bytes.
 //! - [`probe`]: kernels that count, widen or hinder others.
 //! - [`stopwatch`]: kernels that measure others, for the floors in docs/reference/performance.md.
-//! - [`observer`]: kernels whose results are looked at, or changed.
+//! - [`observer`]: kernels whose results are observed, or changed.
 //! - [`vectors`]: where published test vectors are found and how they are read.
 //! - [`on_every_backend!`]: one `#[test]` per instruction set from one generic function.
 
@@ -17,8 +17,8 @@ pub mod probe;
 pub mod stopwatch;
 pub mod vectors;
 
-/// Hands the signatures of the kernels that no watcher has anything of its own to say about to the
-/// macro `$each`, so that none of them is left to the trait's default when kernels are wrapped.
+/// Passes the signatures of the kernels that wrappers usually forward unchanged to the macro
+/// `$each`, so that none of them is left to the trait's default when kernels are wrapped.
 #[macro_export]
 macro_rules! plain_kernels {
     ($each:ident) => {
@@ -60,7 +60,7 @@ macro_rules! plain_kernels {
     };
 }
 
-/// The same for the kernels of LMS.
+/// Passes the signatures of the kernels of LMS to the macro `$each`.
 #[macro_export]
 macro_rules! lms_kernels {
     ($each:ident) => {
@@ -72,7 +72,7 @@ macro_rules! lms_kernels {
     };
 }
 
-/// The same for the kernels of XMSS.
+/// Passes the signatures of the kernels of XMSS to the macro `$each`.
 #[macro_export]
 macro_rules! xmss_kernels {
     ($each:ident) => {

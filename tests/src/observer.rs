@@ -1,4 +1,4 @@
-//! Kernels whose results somebody looks at, or changes, before they are used.
+//! Kernels whose results are observed, or changed, before they are used.
 
 use gabion_scheme::kernels::ed25519::{EdEquation, EdVerify};
 use gabion_scheme::kernels::kem::{KemNoise, KemUniform};
@@ -8,7 +8,7 @@ use gabion_scheme::kernels::slh_fors::SlhForsTree;
 use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-/// What is done with jobs that are finished. Without a method of its own it is nothing.
+/// The callbacks for finished jobs. The default methods do nothing.
 pub trait KernelObserver {
     /// After `sponge_many`.
     fn sponges(&self, _: &mut [Sponge<'_>]) {}

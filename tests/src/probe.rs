@@ -7,7 +7,7 @@ use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, N, Sponge};
 
-/// Passes everything on to `inner` and does on the way what its switches say.
+/// Forwards everything to `inner`, with the changes that its switches select.
 pub struct Probe<'a, K> {
     inner: &'a K,
     lanes: usize,
@@ -22,7 +22,7 @@ pub struct Probe<'a, K> {
     dry: bool,
 }
 
-/// What the tweakable hashes of SLH-DSA cost since the last look.
+/// The costs of the tweakable hashes of SLH-DSA since the last query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tweaks {
     /// Calls of either kernel.
@@ -35,7 +35,7 @@ pub struct Tweaks {
     pub sha512: usize,
 }
 
-/// What sponges cost since the last look.
+/// The costs of sponges since the last query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sponges {
     /// Calls of `sponge_many`.
@@ -83,7 +83,7 @@ impl<'a, K: Kernels> Probe<'a, K> {
         self
     }
 
-    /// What sponges cost since the last call of this function.
+    /// Returns the costs of sponges since the last call of this function.
     pub fn sponges(&self) -> Sponges {
         Sponges {
             calls: self.calls.swap(0, Ordering::Relaxed),
@@ -91,7 +91,7 @@ impl<'a, K: Kernels> Probe<'a, K> {
         }
     }
 
-    /// What the tweakable hashes of SLH-DSA cost since the last call of this function.
+    /// Returns the costs of the tweakable hashes of SLH-DSA since the last call of this function.
     pub fn tweaks(&self) -> Tweaks {
         let [calls, keccak, sha256, sha512] = &self.slh;
         let [calls, keccak, sha256, sha512] =
@@ -110,8 +110,8 @@ impl<'a, K: Kernels> Probe<'a, K> {
         self.slh[count].fetch_add(times * blocks, Ordering::Relaxed);
     }
 
-    /// What rejection sampling answers instead of `count`; `last` is the coefficient that it then
-    /// did not find.
+    /// Returns the result of rejection sampling in place of `count`; `last` is the coefficient that
+    /// is then missing.
     fn starve<T: Default>(&self, bytes: &[u8], count: usize, last: &mut T) -> usize {
         if bytes.len() > self.starve_up_to {
             return count;

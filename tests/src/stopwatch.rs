@@ -1,4 +1,4 @@
-//! Kernels that measure others on the way: what a batch hashes, and what its arithmetic takes.
+//! Kernels that measure others: the hashes of a batch, and the time of its arithmetic.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,7 +9,7 @@ use gabion_scheme::kernels::sha512::Sha512;
 use gabion_scheme::kernels::slh::{SlhChain, SlhContext, SlhFamily, SlhHash};
 use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 
-/// A counter of time; its unit is the time-stamp counter's tick, or a nanosecond where there is none.
+/// Returns a time; its unit is the time-stamp counter's tick, or a nanosecond on other processors.
 fn now() -> u64 {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: reading the counter has no precondition.
@@ -22,12 +22,12 @@ fn now() -> u64 {
     }
 }
 
-/// What was counted since the last look.
+/// The counts since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Totals {
     /// Permutations Keccak-f\[1600\] in sponges.
     pub permutations: f64,
-    /// The same in chains of SLH-DSA, which absorb and squeeze less.
+    /// Permutations in chains of SLH-DSA, which absorb and squeeze less.
     pub shake_steps: f64,
     /// Compressions of SHA-256.
     pub sha256: f64,
@@ -68,7 +68,7 @@ impl Watch {
         TimedBackend { inner, counters: Arc::clone(&self.0) }
     }
 
-    /// What was counted since the last call of this function.
+    /// Returns the counts since the last call of this function.
     pub fn take(&self) -> Totals {
         let counters = &*self.0;
         let take = |counter: &AtomicU64| counter.swap(0, Ordering::Relaxed) as f64;

@@ -1,4 +1,4 @@
-//! Published test vectors: found beside the checkout, read as JSON, never copied into it.
+//! Published test vectors: found next to the checkout, read as JSON, never copied into it.
 //!
 //! ```text
 //!   GABION_VECTORS, or else <checkout>/../shared/vectors
@@ -116,7 +116,7 @@ pub fn acvp(folder: &str) -> Option<Vec<AcvpCase>> {
 /// The elements of a JSON array.
 ///
 /// # Panics
-/// If it is none.
+/// If it is not an array.
 pub fn list(value: &Value) -> &[Value] {
     match value.as_array() {
         Some(list) => list,
@@ -127,7 +127,7 @@ pub fn list(value: &Value) -> &[Value] {
 /// The text of a JSON string.
 ///
 /// # Panics
-/// If it is none.
+/// If it is not a string.
 pub fn text(value: &Value) -> &str {
     match value.as_str() {
         Some(text) => text,

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, Status};
 
-/// What is large: more than what the test harness and messages take.
+/// The threshold of large allocations: more than the test harness and messages need.
 const LARGE: usize = 2048;
 /// Which large allocation fails, for the child.
 const WHICH: &str = "GABION_TEST_ALLOCATION";
@@ -68,7 +68,7 @@ unsafe impl GlobalAlloc for FailingAllocator {
 #[global_allocator]
 static ALLOCATOR: FailingAllocator = FailingAllocator;
 
-/// What the child does: batches whose memory is drawn from the allocator above.
+/// Runs in the child: batches whose memory is drawn from the allocator above.
 fn child(which: usize) {
     let engine = Engine::global().unwrap();
     let kem = engine.kem_generate(Algorithm::MlKem768, &OsEntropy).unwrap();

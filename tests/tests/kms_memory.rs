@@ -61,7 +61,7 @@ static ALLOCATOR: CountingAllocator = CountingAllocator;
 /// Bytes of a body.
 const BODY: usize = 512 << 10;
 
-/// What is taken besides: of a request, of the items of a batch, and by threads that come and go.
+/// Additional memory: for a request, for the items of a batch, and for threads that come and go.
 const BESIDES: usize = 1 << 20;
 
 /// A text that is as long as fits between two others.
@@ -139,7 +139,8 @@ fn routes(description: &Value) -> Vec<Route> {
     routes
 }
 
-/// The status of what is answered, and the most bytes that were taken meanwhile beside the body here.
+/// Returns the status of the answer, and the peak of allocated bytes meanwhile, without the body
+/// that is held here.
 fn asked(socket: &Path, token: &str, method: &str, path: &str, body: &str) -> (u16, usize) {
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {token}\r\nContent-Length: {}\r\n\r\n",

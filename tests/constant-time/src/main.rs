@@ -111,8 +111,8 @@ fn dsa(engine: &Engine, algorithm: Algorithm, backend: &str) -> Result<(), gabio
     if matches!(algorithm.info().family, Family::MlDsa | Family::Ed25519) {
         dsa_batch(engine, algorithm, context, signature.len())?;
     }
-    // A second signature of SLH-DSA takes as long as all of ML-DSA, and what makes it another one, the key that is decoded
-    // and the randomness that is none, is the same on every backend.
+    // A second signature of SLH-DSA takes as long as all of ML-DSA, and its differences, the
+    // decoded key and the missing randomness, are equal on every backend.
     if algorithm.info().family == Family::SlhDsa && backend != "portable" {
         return Ok(());
     }
@@ -227,7 +227,8 @@ fn hss(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
 /// How keys of XMSS^MT are called, for the same reason.
 const XMSS_KEYS: &str = "XMSS-keys";
 
-/// The same of four layers of XMSS^MT, by either hash function of SP 800-208 and of either length.
+/// Makes keys of four layers of XMSS^MT, by either hash function of SP 800-208 and of either
+/// length.
 fn xmss_keys(kernels: &dyn Kernels) -> Result<(), gabion_engine::Error> {
     let names = ["XMSSMT-SHA2_20/4_256", "XMSSMT-SHAKE256_20/4_192"];
     let sets = names.map(|name| XMSSMT.iter().find(|set| set.name == name));
@@ -268,7 +269,7 @@ fn kernels_of(name: &str) -> Option<Box<dyn Kernels>> {
     all.into_iter().find(|kernels| kernels.name() == name)
 }
 
-/// What a leak looks like: a branch on one bit of a secret. memcheck must report it.
+/// An example of a leak: a branch on one bit of a secret. memcheck must report it.
 fn leak() -> u8 {
     let mut secret = [0u8; 32];
     ct::secret(&secret);
@@ -276,8 +277,8 @@ fn leak() -> u8 {
     if core::hint::black_box(secret[0]) & 1 == 1 { secret[1] } else { 0 }
 }
 
-/// The same behind a kernel: a branch on one bit of what it makes of a secret. memcheck reports it
-/// only if it has followed the secret through emulated registers, masks and instructions.
+/// Leaks behind a kernel: a branch on one bit of its output for a secret. memcheck reports it only
+/// if it has followed the secret through emulated registers, masks and instructions.
 #[cfg(target_arch = "x86_64")]
 fn leak_behind(kernel: &str) -> Option<u8> {
     let kernels = gabion_backend::avx512::Avx512::detect()?;
@@ -324,7 +325,8 @@ fn leak_behind(_kernel: &str) -> Option<u8> {
     None
 }
 
-/// What many chains make of a secret. They begin and end together, as those of a key, or they do not.
+/// Returns the output of many chains from a secret. With `together` they begin and end together, as
+/// those of a key; otherwise they do not.
 fn chains(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], together: bool) -> Vec<u8> {
     let mut values = secret.repeat(SLH_LANES);
     let mut jobs: Vec<_> = (0u32..)
@@ -366,7 +368,7 @@ fn hashes(
     outputs
 }
 
-/// Subtrees of FORS of one secret: nodes beside the paths of some leaves, and roots.
+/// Computes subtrees of FORS of one secret: the authentication paths of some leaves, and roots.
 fn subtrees(kernels: &dyn Kernels, context: &SlhContext, secret: &[u8], count: u32) -> Vec<u8> {
     const HEIGHT: u32 = 2;
     let n = secret.len();

@@ -104,7 +104,7 @@ struct Report {
 }
 
 impl Report {
-    /// What fails is quick, and would say nothing about the rest: as bad as a leak.
+    /// Failing operations are quick, and would make the timings meaningless: as bad as a leak.
     fn complain_of(&mut self, failures: u32, what: &str) {
         if failures > 0 {
             self.leaks.push(format!("{failures} {what} failed"));

@@ -1,5 +1,5 @@
-//! Writes what fuzzing begins with: `fuzz-seeds FOLDER` makes FOLDER/TARGET/seed-N for every target,
-//! and copies its regressions beside them.
+//! Writes the seeds of fuzzing: `fuzz-seeds FOLDER` makes FOLDER/TARGET/seed-N for every target,
+//! and copies its regressions into the same folder.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

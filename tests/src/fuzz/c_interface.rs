@@ -1,9 +1,9 @@
 //! The C interface: calls in any order, with lengths that are right, one off, zero or absurd, and
 //! with NULL wherever a pointer may be NULL.
 //!
-//! What the caller vouches for in gabion.h is kept (a pointer that is not NULL has the bytes that
-//! stand beside it); everything else is up to the input. Every buffer has exactly its length, so that
-//! AddressSanitizer sees a byte too many.
+//! The caller's obligations in gabion.h are fulfilled (a pointer that is not NULL has as many bytes
+//! as its length says); everything else is up to the input. Every buffer has exactly its length, so
+//! that AddressSanitizer detects an access one byte too far.
 
 use std::ffi::{CString, c_char};
 use std::ptr::{null, null_mut};
@@ -91,7 +91,7 @@ fn a_name(input: &mut Input<'_>) -> (&'static KeyFixture, Option<CString>) {
 struct Buffer {
     bytes: Vec<u8>,
     is_null: bool,
-    /// What the call is told.
+    /// The length that the call receives.
     len: usize,
 }
 
@@ -254,7 +254,7 @@ impl World {
         }
     }
 
-    /// The same bytes in every lane get the verdict that they get alone.
+    /// Checks that equal bytes in every lane get the verdict that they get alone.
     fn import_many(&mut self, input: &mut Input<'_>) {
         let (known, name) = a_name(input);
         let name = name.as_ref().map_or(null(), |name| name.as_ptr());

@@ -1,4 +1,4 @@
-//! What every target begins with: engines, and for each algorithm a key pair with what it made.
+//! Fixtures of all targets: engines, and for each algorithm a key pair with its outputs.
 
 use std::fmt::Debug;
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 pub struct FixedEntropy(u64, AtomicU64);
 
 impl FixedEntropy {
-    /// A stream of its own for each label.
+    /// Returns a separate stream for each label.
     pub fn new(label: u64) -> Self {
         FixedEntropy(label, AtomicU64::new(0))
     }
@@ -36,15 +36,15 @@ impl Entropy for FixedEntropy {
 /// The message of [`KeyFixture::output`].
 pub const MESSAGE: &[u8] = b"what the known signature signs";
 
-/// A key pair with what it signed or encapsulated, as bytes.
+/// A key pair with a signature or ciphertext, as bytes.
 pub struct KeyFixture {
-    /// Whose they are.
+    /// The algorithm of the key pair.
     pub algorithm: Algorithm,
     /// The encoded public key.
     pub public: Vec<u8>,
     /// The encoded private key.
     pub private: Vec<u8>,
-    /// The seed; empty where there is none.
+    /// The seed; empty for algorithms without seeds.
     pub seed: Vec<u8>,
     /// A ciphertext, or the signature of [`MESSAGE`]; empty for a key exchange.
     pub output: Vec<u8>,
@@ -68,7 +68,7 @@ pub fn engine() -> &'static Engine {
     &engines()[0]
 }
 
-/// What both engines say, which must be the same.
+/// Returns the result of both engines, which must be equal.
 pub fn agreed<T: PartialEq + Debug>(ask: impl Fn(&Engine) -> Result<T, Error>) -> Result<T, Error> {
     let [best, portable] = engines().each_ref().map(&ask);
     assert_eq!(best, portable, "the best backend and the portable one differ");
@@ -85,7 +85,7 @@ pub fn algorithms(wanted: impl Fn(Kind, Family) -> bool) -> Vec<Algorithm> {
     rows.map(|row| row.algorithm).collect()
 }
 
-/// As [`algorithms`], with those whose keys change with each signature, and are only verified.
+/// Returns the [`algorithms`], and the stateful ones, which are only verified.
 pub fn verified(wanted: impl Fn(Kind, Family) -> bool) -> Vec<Algorithm> {
     let rows = ALGORITHMS.iter().filter(|row| row.stateful && wanted(row.kind, row.family));
     let stateful: Vec<_> = rows.map(|row| row.algorithm).collect();

@@ -1,7 +1,7 @@
 //! Backups of the key management service and keys of their periods: files that come from elsewhere.
 //!
-//! The first byte says what the rest is: a file; edits of one that was made; what is sealed in one, by whoever has the key; or the
-//! text of a period's key.
+//! The first byte selects the kind of the rest: a file; edits of a valid one; the sealed contents
+//! of one, as made by a holder of the key; or the text of a period's key.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -48,7 +48,7 @@ struct BackupFixture {
     file: Vec<u8>,
 }
 
-/// What a disk has under a name.
+/// Returns the contents of a file on a disk.
 fn bytes_of(disk: &dyn Disk, path: &Path) -> Vec<u8> {
     let file = disk.open(path, Access::Read).unwrap();
     let mut bytes = vec![0; file.size().unwrap() as usize];
@@ -78,7 +78,7 @@ fn made() -> &'static BackupFixture {
     })
 }
 
-/// What is sealed in a backup of two records.
+/// Returns the plaintext of a backup of two records.
 fn plain() -> Vec<u8> {
     let mut plain = 1_u64.to_le_bytes().to_vec();
     for (number, path, value) in [(1_u64, &b"r/a"[..], Some(&[7; 40][..])), (2, b"b", None)] {
@@ -137,7 +137,7 @@ fn looked_at(disk: &MemoryDisk, path: &Path) {
     if let Err(error) = &checked {
         refused(error, path);
     }
-    // Nobody who lacks the key makes one that is read.
+    // A backup cannot be forged without the key.
     if bytes.get(..HEAD) == file.get(..HEAD) && checked.is_ok() {
         assert!(bytes == *file, "a backup that was changed is read");
     }

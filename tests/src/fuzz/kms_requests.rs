@@ -6,9 +6,9 @@
 //!                          edits of the body ----------------------------------> socket: one answer, and a right one
 //! ```
 //!
-//! A right answer is of HTTP, of the length that it says, no `internal`, and JSON where it says so; a refusal has the form
-//! that its path promises and a code that /openapi.json lists. Nobody is asked for the token, for the seal, or for keys of RSA,
-//! which take seconds to make.
+//! A valid answer is of HTTP, of the stated length, without `internal`, and JSON if it says so; an
+//! error has the format of its path and a code that /openapi.json lists. Requests never use the
+//! token or the seal, and never make RSA keys, which takes seconds.
 
 use std::fmt::Write as _;
 use std::io::{Read, Write};
@@ -73,7 +73,7 @@ const KEYS: [(&str, &str, &str); 5] = [
     ("kem", "ml-kem-512", "caps"),
 ];
 
-/// What a path and a method take.
+/// The parameters of a path and a method.
 struct Route {
     method: String,
     path: String,
@@ -81,7 +81,7 @@ struct Route {
     body: Option<Value>,
 }
 
-/// A server, and what it says of itself.
+/// A server, and its API description.
 struct Service {
     folder: tempfile::TempDir,
     _server: Server,
@@ -89,7 +89,8 @@ struct Service {
     schemas: Value,
     codes: Vec<String>,
     routes: Vec<Route>,
-    /// What it made, with the paths' beginning and the field's name: a signature, a ciphertext and the like.
+    /// Outputs of the server, with the paths' prefix and the field's name: a signature, a
+    /// ciphertext and the like.
     made: Vec<(&'static str, String, String)>,
     left: usize,
 }
@@ -168,7 +169,7 @@ impl Service {
         made
     }
 
-    /// What an answer that has to be right says.
+    /// Returns the answer to a request that has to succeed.
     fn must(&self, path: &str, body: &Value) -> Value {
         let body = body.to_string();
         let request = self.request("POST", path, "", body.as_bytes());
@@ -347,7 +348,8 @@ impl Service {
 }
 
 impl Answer {
-    /// The last answer of a connection; none where there is none. Those before it say that the body may come.
+    /// Reads the last answer of a connection; `None` if it sent no answer. The earlier ones are
+    /// interim answers that ask for the body.
     fn read(bytes: &[u8]) -> Option<Self> {
         let at = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
         let head = String::from_utf8(bytes[..at].to_vec()).unwrap();
@@ -359,7 +361,7 @@ impl Answer {
     }
 }
 
-/// What is at each path, by each method.
+/// Returns the routes of each path, by method.
 fn routes(paths: &Value) -> Vec<Route> {
     let mut routes = Vec::new();
     for (path, methods) in paths.as_object().unwrap() {
@@ -377,7 +379,7 @@ fn routes(paths: &Value) -> Vec<Route> {
     routes
 }
 
-/// What belongs nowhere.
+/// Returns a value that is valid nowhere.
 fn odd(input: &mut Input<'_>) -> Value {
     match input.byte() % 8 {
         0 => Value::Null,
@@ -411,7 +413,7 @@ fn escaped(out: &mut String, text: &str) {
     }
 }
 
-/// What a field of a head can have.
+/// Returns the text restricted to characters that a header field may contain.
 fn plain(text: &str) -> String {
     text.chars().filter(|char| char.is_ascii_graphic()).collect()
 }

@@ -1,7 +1,7 @@
-//! What the key management service reads of strangers before it knows them: tokens, caveats, checkpoints and their keys, shares
-//! and wrapped ones; and JSON Web Tokens and their claims.
+//! Texts that the key management service parses before authentication: tokens, caveats, checkpoints
+//! and their keys, shares and wrapped ones; and JSON Web Tokens and their claims.
 //!
-//! The first byte says which.
+//! The first byte selects the kind.
 
 use std::sync::OnceLock;
 
@@ -87,7 +87,7 @@ fn caveat(text: &str) {
     assert_eq!(caveat.to_string().parse::<Caveat>().unwrap(), caveat);
 }
 
-/// Nobody has the keys: what is taken says what was signed.
+/// Without the private keys, an accepted checkpoint can only be the signed one.
 fn note(text: &str) {
     let SignedLog { vkeys, checkpoint } = signed();
     if let Some(read) = Checkpoint::read(vkeys, text).unwrap() {

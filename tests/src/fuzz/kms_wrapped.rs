@@ -55,7 +55,7 @@ pub fn run(data: &[u8]) {
     }
 }
 
-/// Whatever is wrong, the refusal is one. Nobody wraps without one of the seeds.
+/// All failures give one error. Wrapping is impossible without one of the seeds.
 fn unwrapped(opened: Result<zeroize::Zeroizing<Vec<u8>>, Error>) {
     match opened {
         Ok(key) => assert_eq!(*key, KEY),

@@ -1,4 +1,4 @@
-//! What is fuzzed: one function of bytes for everything that reads what others wrote.
+//! The fuzz targets: one function of bytes for each parser of untrusted input.
 //!
 //! ```text
 //!   fuzz/fuzz_targets/NAME.rs --libFuzzer's bytes--+
@@ -6,10 +6,10 @@
 //!                       \-----regressions/NAME/* --+
 //! ```
 //!
-//! A target reads its bytes as choices ([`Input`]): which algorithm, which known good encoding, which
-//! edits of it; so that what is searched lies near what is accepted. Targets assert what has to hold
-//! for any input: what is decoded encodes to the same bytes; a lane of a batch has the verdict of
-//! the single operation, whatever stands beside it; a failed lane is zero; the best backend and the
+//! A target reads its bytes as choices ([`Input`]): which algorithm, which valid encoding, which
+//! edits of it; so that the search stays near accepted inputs. Targets assert invariants of any
+//! input: decoded values encode to the same bytes; a lane of a batch has the verdict of the single
+//! operation, whatever the other lanes contain; a failed lane is zero; the best backend and the
 //! portable one agree.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a target reports a defect.
@@ -66,7 +66,7 @@ pub const TARGETS: [Target; 14] = [
 /// Runs the target of that name.
 ///
 /// # Panics
-/// On a defect that the input shows, or a name that is none.
+/// On a defect that the input shows, or for an unknown name.
 pub fn run(name: &str, data: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
     (target.expect("a row of TARGETS has the name").run)(data);

@@ -23,7 +23,7 @@ const CHOICES: [Algorithm; 7] = [
     Algorithm::Hss,
 ];
 
-/// What OpenSSL calls HSS, and its decoder is named after.
+/// OpenSSL's name for HSS, which its decoder is named after.
 const HSS: &str = "id-alg-hss-lms-hashsig";
 
 /// A public and a private key in every form.
@@ -130,7 +130,7 @@ mod number {
     pub const DECODE: i32 = 11;
 }
 
-/// What the core reads from.
+/// The source that the core reads from.
 struct Bio<'a>(&'a [u8]);
 
 unsafe extern "C" fn read_ex(

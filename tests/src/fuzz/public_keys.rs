@@ -54,7 +54,7 @@ fn kem(algorithm: Algorithm, bytes: &[u8]) -> bool {
     assert_eq!(best.bytes(), bytes, "{algorithm}: another key came out");
     let made = [best, portable].map(|key| engine().encaps(&key, &FixedEntropy::new(1)));
     assert_eq!(made[0], made[1], "{algorithm}: keys of two backends differ");
-    // A curve may refuse what it sees only now: a point of small order.
+    // A curve may reject some keys only at this point: a point of small order.
     assert!(made[0].is_ok() || matches!(made[0], Err(Error::Input(_) | Error::Lane { .. })));
     true
 }

@@ -95,7 +95,7 @@ fn message<'a>(input: &mut Input<'a>, mu: &'a mut [u8; 64]) -> Message<'a> {
     }
 }
 
-/// The same signature in lane `at` of `lanes`, known ones around it.
+/// Verifies the signature in lane `at` of `lanes`, with valid ones around it.
 fn in_a_batch(
     known: &KeyFixture,
     key: &VerifyKey,

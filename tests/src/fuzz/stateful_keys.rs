@@ -17,7 +17,7 @@ use super::input::Input;
 
 /// Where the known keys stand: in the middle of a tree, the second of its level.
 const INDEX: u64 = 40;
-/// What the known signatures sign.
+/// The message of the known signatures.
 const MESSAGE: &[u8] = b"kept";
 
 /// A key of trees 5 high, its stored trees, and its signature at [`INDEX`].
@@ -88,8 +88,8 @@ pub fn seeds() -> Vec<Vec<u8>> {
     (0..6u8).flat_map(|form| edits.iter().map(move |edit| [&[form], *edit].concat())).collect()
 }
 
-/// What is decoded encodes to the same bytes. Whatever is kept of trees, a key opens as it was or not at all, and its next
-/// signature is the one that it would have made.
+/// Checks that decoded secrets encode to the same bytes. Whatever the stored trees contain, a key
+/// opens unchanged or not at all, and its next signature is the expected one.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     match input.byte() % 6 {
@@ -122,7 +122,7 @@ pub fn run(data: &[u8]) {
 
 fn row<S: Secret>(input: &mut Input<'_>, kept: &StoredTree<S>) {
     let row = input.edited(&kept.row);
-    // Whoever wrote the row down compares the public key.
+    // The caller that stored the row compares the public key.
     let Ok(key) = generate(engine(), &kept.secret, &row) else { return };
     assert!(row.len() <= 32 * 32, "a row that is too long");
     let is_own = kept.row.starts_with(&row);

@@ -73,7 +73,7 @@ fn plus_order(s: &mut [u8]) {
     }
 }
 
-/// What becomes of a signature on its way to the verifier; half of them stay.
+/// Modifies a signature before it reaches the verifier; half of them stay valid.
 fn damaged(good: VerifyCase, seed: &[u8; 32], round: usize) -> VerifyCase {
     let mut given = good;
     let torsion = EIGHT_TORSION[random_below("torsion", round, 8)];
@@ -103,7 +103,7 @@ fn damaged(good: VerifyCase, seed: &[u8; 32], round: usize) -> VerifyCase {
     given
 }
 
-/// What is verified in a round.
+/// Returns the case that a round verifies.
 fn given(round: usize) -> VerifyCase {
     let seed: [u8; 32] = random("ed25519", round);
     let text = random::<400>("text", round)[..random_below("length", round, 400)].to_vec();
@@ -163,8 +163,8 @@ fn check(engine: &Engine, rounds: &[Round], z: &[[u8; 16]]) {
     }
 }
 
-/// Verdicts by the rules of ZIP 215 on more rounds, in batches by one equation, where a round above has
-/// a key and a signature besides; how many.
+/// Compares verdicts by the rules of ZIP 215 on more rounds, in batches by one equation, where a
+/// round above also makes a key and a signature; returns how many.
 fn zip215_alone(engines: &[Engine], rounds: Range<usize>) -> usize {
     let first = rounds.start;
     for batch in batches(rounds.len()) {

@@ -51,14 +51,14 @@ fn from_top(bits: &[bool]) -> i64 {
     bits.iter().fold(0, |n, &bit| n << 1 | i64::from(bit))
 }
 
-/// How a signature is written, and what is asked of it besides that it is short.
+/// The format of a signature, and the rules for it other than its norm.
 #[derive(Clone, Copy)]
 pub(crate) struct Form {
     /// Bits count from the top of each byte, and words to hash come with the high byte first.
     from_top: bool,
     /// The largest coefficient of s2.
     size_max: i64,
-    /// The same of s1, where there is such a rule.
+    /// The largest coefficient of s1, if there is such a rule.
     other_max: i64,
     /// Zeros fill the signature up to its one length; otherwise it ends where s2 does.
     is_padded: bool,
@@ -199,7 +199,7 @@ fn compare(
     }
 }
 
-/// As many signatures as verifications, spread over the backends.
+/// Compares as many signatures as verifications, spread over the backends.
 fn compare_set(algorithm: Algorithm, other: &ReferenceImplementation) {
     let (engines, rounds) = (engines(), count(200, 3 * KEY_ROUNDS));
     for (index, start) in (0..rounds).step_by(KEY_ROUNDS).enumerate() {

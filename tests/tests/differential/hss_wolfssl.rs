@@ -37,7 +37,7 @@ const HASHES: [(c_int, LmsFamily, usize); 4] = [
     (0x3000, LmsFamily::Shake256, 24),
 ];
 
-/// What a callback answers that has written the private key down.
+/// The result of a callback that has stored the private key.
 const SAVED: c_int = 4;
 
 type Write = unsafe extern "C" fn(*const c_uchar, u32, *mut c_void) -> c_int;
@@ -52,7 +52,8 @@ struct Wolf {
 macro_rules! call {
     ($wolf:expr, $name:ident($($type:ty),*) $(-> $result:ty)?; $($argument:expr),*) => {{
         let name = concat!(stringify!($name), "\0").as_bytes();
-        // SAFETY: the types are those of the header; every pointer is live and of the length beside it.
+        // SAFETY: the types are those of the header; every pointer is live and has the length that
+        // is passed with it.
         unsafe {
             let function = $wolf.library.get::<unsafe extern "C" fn($($type),*) $(-> $result)?>(name);
             function.unwrap()($($argument),*)
@@ -113,7 +114,7 @@ struct Key<'w> {
     wolf: &'w Wolf,
     /// Room enough, and aligned.
     object: Box<UnsafeCell<[u128; 1024]>>,
-    /// What it wrote down last.
+    /// The private key that it stored last.
     private: Box<RefCell<Vec<u8>>>,
 }
 
@@ -314,7 +315,7 @@ fn imported(wolf: &Wolf, set: &ParameterSet) {
         made.write(&around, &making).unwrap();
         let signer = Signer::open(&around, engine, &key, None, &SignerOptions::default()).unwrap();
         for _ in 0..margin {
-            // What is left out here nobody remembers there.
+            // Signatures that are skipped here are not recorded there.
             theirs.sign(b"not remembered", len);
         }
         for round in 0..2 {

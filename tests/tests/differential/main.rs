@@ -63,7 +63,7 @@ fn random_below(label: &str, round: usize, bound: usize) -> usize {
     u64::from_le_bytes(random(label, round)) as usize % bound
 }
 
-/// What `GABION_SOAK` says, if anything.
+/// Returns the value of `GABION_SOAK`, if set.
 fn soak() -> Option<usize> {
     std::env::var("GABION_SOAK").ok()?.parse().ok()
 }

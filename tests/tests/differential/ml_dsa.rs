@@ -22,7 +22,7 @@ struct ExpectedOutputs {
     pk: Vec<u8>,
     sk: Vec<u8>,
     sig: Vec<u8>,
-    /// What is verified, and the verdict.
+    /// The signature to verify, and the verdict.
     given: Vec<u8>,
     is_valid: bool,
 }

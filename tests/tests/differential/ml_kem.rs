@@ -7,7 +7,7 @@ use crate::{batches, count, engines, random, random_below, run_all, tally};
 
 type Params = &'static ml_kem::Params;
 
-/// What another implementation makes of one round's randomness.
+/// The outputs of another implementation for one round's randomness.
 struct ExpectedOutputs {
     seed: [u8; 64],
     m: [u8; 32],
@@ -15,7 +15,7 @@ struct ExpectedOutputs {
     dk: Vec<u8>,
     ct: Vec<u8>,
     shared: [u8; 32],
-    /// What is decapsulated: the ciphertext, with a bit flipped in most rounds.
+    /// The ciphertext to decapsulate, with a bit flipped in most rounds.
     given: Vec<u8>,
     opened: [u8; 32],
 }
@@ -120,9 +120,9 @@ libcrux!(ml_kem_512_equals_libcrux, mlkem512, MlKem512);
 libcrux!(ml_kem_768_equals_libcrux, mlkem768, MlKem768);
 libcrux!(ml_kem_1024_equals_libcrux, mlkem1024, MlKem1024);
 
-/// Both ways in a batch: our keys, their encapsulation, our decapsulation; their keys, our
-/// encapsulation, their decapsulation, ours with their private key, which they also tell us of a
-/// ciphertext that is none.
+/// Both directions in a batch: our keys, their encapsulation, our decapsulation; their keys, our
+/// encapsulation, their decapsulation, ours with their private key, which also gives their result
+/// for an invalid ciphertext.
 fn with_aws_lc(
     engines: &[Engine],
     params: Params,
@@ -143,7 +143,7 @@ fn with_aws_lc(
     let (mut ek, mut dk) = (vec![0; n * params.ek_len()], vec![0; n * params.dk_len()]);
     let operation = Operation::Kem(Kem::Keygen { params, seeds: &seeds, ek: &mut ek, dk: &mut dk });
     run_all(&engines[0], n, operation);
-    // Theirs, and what it holds.
+    // Their ciphertexts, and the shared secrets.
     let (mut ct_in, mut secrets_in) = (Vec::new(), Vec::new());
     for ek in ek.chunks_exact(params.ek_len()) {
         let (ct, shared) = kem::EncapsulationKey::new(other, ek).unwrap().encapsulate().unwrap();

@@ -15,7 +15,7 @@
 //!
 //! 3 is XMSS's alone.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use gabion_engine::keys::stateful::hss::HssSecret;
@@ -84,7 +84,8 @@ fn replaced(bytes: &[u8], at: usize, with: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A raw key of XMSS, `number || root || SEED`, is none of HSS, whatever its root says: the numbers overlap.
+/// A raw key of XMSS, `number || root || SEED`, is not accepted as one of HSS, whatever its root
+/// is: the numbers overlap.
 #[test]
 fn defect_1_a_raw_key_of_another_family_is_refused() {
     for number in [1u32, 2, 3, 8] {

@@ -1,10 +1,10 @@
 //! Key generation and signing of LMS and HSS: every set, every border between trees, batches against single
 //! signatures, keys made in pieces, exhaustion, how evenly work is spread, and one wrong hash anywhere.
 //!
-//! Trees 5 high, and some 10 high: higher ones take minutes to make. What is kept of high trees, all but
-//! subtrees at their bottom, is tried on low ones that may keep little.
+//! Trees of height 5, and some of height 10: higher ones take minutes to make. The storage of high
+//! trees, without the subtrees at their bottom, is tested on low ones with a low limit.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,7 +107,7 @@ fn borders_between_trees<K: Kernels>(k: &K) {
     assert_eq!(sign(k, &mut in_order, 1024, &[b""]), Err(Error::Exhausted { most: 1024 }));
     let three = levels(&[H5_W1; 3]);
     let mut key = key(k, &three);
-    // Forwards over borders of one level and of two, over what nobody asked for, to the end, and back.
+    // Forwards over borders of one level and of two, over unused indexes, to the end, and back.
     for range in [0..34, 1022..1026, 5000..5001, 32760..32768, 31..33] {
         for index in range {
             let signature = sign(k, &mut key, index, &[b"border"]).expect("a signature");
@@ -239,8 +239,8 @@ fn seeds_of_another_length_are_refused() {
     }
 }
 
-/// Whoever asks for more than is left gets an error each time, and nothing else changes (cisco/hash-sigs issue 26,
-/// botan PR 5382).
+/// Requests for more indexes than are left fail each time, and nothing else changes
+/// (cisco/hash-sigs issue 26, botan PR 5382).
 #[test]
 fn exhaustion() {
     let mut key = key(&Portable, &levels(&[H5_W1]));

@@ -1,7 +1,7 @@
 //! The SLH-DSA flow itself: batches against single operations, bad lanes among good ones, keys that
 //! do not belong together, and how many hashes an operation takes.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use gabion_backend::portable::Portable;
@@ -213,7 +213,7 @@ fn every_part_of_a_signature_counts<K: Kernels>(kernels: &K) {
     }
 }
 
-/// The same bytes signed in one form do not verify in another; M' put together by hand does.
+/// A signature of bytes in one form does not verify in another; M' assembled by hand does.
 fn message_forms_are_kept_apart<K: Kernels>(kernels: &K) {
     for p in [set(Algorithm::SlhDsaSha2_128f), set(Algorithm::SlhDsaShake128f)] {
         let key = &keys_of(kernels, p, 1)[0];
@@ -285,7 +285,7 @@ fn scratch_serves_any_parameter_set<K: Kernels>(kernels: &K) {
     }
 }
 
-/// What one tweakable hash of `len` bytes costs, H or T_l.
+/// Returns the cost of one tweakable hash of `len` bytes, H or T_l.
 fn long(p: &Params, len: usize) -> [usize; 3] {
     match (p.family, p.n) {
         (SlhFamily::Shake, n) => [(n + 32 + len) / 136 + 1, 0, 0],
@@ -294,7 +294,7 @@ fn long(p: &Params, len: usize) -> [usize; 3] {
     }
 }
 
-/// What one F or PRF costs.
+/// Returns the cost of one F or PRF.
 fn short(p: &Params) -> [usize; 3] {
     if p.family == SlhFamily::Shake { [1, 0, 0] } else { [0, 1, 0] }
 }
@@ -318,7 +318,8 @@ fn tree_cost(p: &Params) -> [usize; 3] {
     ])
 }
 
-/// What FIPS 205 asks for, without anything worked out twice: k FORS trees and d trees.
+/// Returns the minimum that FIPS 205 requires, without computing anything twice: k FORS trees and d
+/// trees.
 fn sign_cost(p: &Params) -> [usize; 3] {
     let leaves = 1 << p.a;
     total(&[

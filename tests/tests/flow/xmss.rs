@@ -2,9 +2,9 @@
 //! trees, batches against single signatures, keys made in pieces and opened again, exhaustion, how evenly work is
 //! spread, and one wrong hash anywhere.
 //!
-//! Trees 5 high, and some 10 high: higher ones take seconds or minutes to make.
+//! Trees of height 5, and some of height 10: higher ones take seconds or minutes to make.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};

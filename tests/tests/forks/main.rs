@@ -143,7 +143,7 @@ fn a_fork_during_first_use_leaves_the_child_usable() {
     ] {
         for delay in delays(24) {
             let end = forked(BETWEEN_MAX, || {
-                // The engine, too, is made by whoever is first.
+                // The engine, too, is made by the first user.
                 let engine = || Engine::global().expect("an engine");
                 beside(
                     delay,
@@ -163,7 +163,8 @@ fn a_fork_during_first_use_leaves_the_child_usable() {
 fn a_key_that_another_thread_uses_first_serves_a_child() {
     let mut ends = Vec::new();
     for algorithm in [Algorithm::MlDsa65, Algorithm::Ed25519, Algorithm::Falcon512] {
-        // One process, whose self-tests have passed, forks beside the first use of one key after another.
+        // One process, whose self-tests have passed, forks during the first use of one key after
+        // another.
         let start = Instant::now();
         let end = forked(BETWEEN_MAX, || {
             let engine = Engine::global().expect("an engine");
@@ -209,7 +210,8 @@ fn a_forked_child_gets_an_error_for_its_parents_workers() {
     }
 }
 
-/// What a child knows of keys gets old: it would go on to sign with one that its parent has withdrawn.
+/// A child's copy of a key service becomes stale: it would continue to sign with a key that its
+/// parent has disabled.
 #[test]
 fn a_child_uses_no_key_of_its_parents_service() {
     let kms = Kms::in_memory().expect("a service");

@@ -138,8 +138,8 @@ fn a_child_does_not_sign_by_indexes_that_its_parent_took() {
     ledger.close().expect("the parent's key");
 }
 
-/// What a child has of its parent's handles keeps nobody out once the parent has closed the key, and a child that
-/// ends gives back nothing that its parent holds.
+/// A child's copies of its parent's handles hold no lock once the parent has closed the key, and a
+/// child that ends releases no lock that its parent holds.
 #[test]
 fn a_child_that_lives_on_keeps_no_lock() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -186,7 +186,8 @@ fn a_reservation_that_a_child_uses_is_caught() {
     assert!(child.iter().any(|index| parent.contains(index)), "{parent:?} and {child:?}");
 }
 
-/// Defect 12 of others: a child that signs with what its parent has open, while another thread of its parent's signs.
+/// Defect 12 of others: a child that signs with its parent's open key, while another thread of the
+/// parent signs.
 #[test]
 fn a_child_does_not_sign_by_its_parents_signer() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -236,14 +237,14 @@ fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
     let takes = |ledger: &FilesLedger| ledger.reserve(1).and_then(|mut one| one.take(1)).is_ok();
     let end = forked(BETWEEN_MAX, || {
         for stream in 0..3 {
-            // SAFETY: a number; this process ends before anybody else writes there.
+            // SAFETY: a number; this process ends before other code uses it.
             unsafe { libc::close(stream) };
         }
         let Ok(ledger) = open(&around, folder.path()) else { return End::Failure };
         let is_first_right = takes(&ledger);
         let words = [b'x'; 8192];
         for stream in 0..3 {
-            // SAFETY: bytes of this function. What becomes of them is nobody's business.
+            // SAFETY: bytes of this function. Whether the write succeeds does not matter.
             let _ = unsafe { libc::write(stream, words.as_ptr().cast(), words.len()) };
         }
         let is_right = is_first_right && takes(&ledger) && ledger.close().is_ok();
@@ -253,8 +254,8 @@ fn no_file_of_a_key_is_under_a_number_of_a_standard_stream() {
     assert!(takes(&open(&around, folder.path()).expect("the key")));
 }
 
-/// A daemon that closes every number that it does not know, and opens files of its own there, keeps them as they are, with
-/// their locks: when something was signed, and when the key is closed or dropped.
+/// A daemon that closes every unknown descriptor, and then opens files under these numbers, keeps
+/// those files and their locks unchanged: after signing, and when the key is closed or dropped.
 #[test]
 fn a_key_does_not_touch_descriptors_reused_by_others() {
     for is_closed in [false, true] {
@@ -269,7 +270,7 @@ fn a_key_does_not_touch_descriptors_reused_by_others() {
             let file = File::options().read(true).write(true).open(&theirs).expect("their file");
             file.lock().expect("their lock");
             for number in &numbers {
-                // SAFETY: numbers; this process ends before anybody else asks for them.
+                // SAFETY: numbers; this process ends before other code uses them.
                 unsafe { libc::dup2(file.as_raw_fd(), *number) };
             }
             let entry = Entry { index: 0, digest: [1; 32], request: None, signature: b"" };

@@ -27,8 +27,8 @@ fn read(folder: &str, name: &str) -> Vec<u8> {
     vectors::bytes(&format!("{folder}/{name}")).unwrap()
 }
 
-/// What a file `<algorithm>[-with-<hash>]-<oid>_<part>` is of; none where that is no algorithm of
-/// FIPS 203, 204 or 205 (composites and Falcon have tests of their own).
+/// Parses a file name `<algorithm>[-with-<hash>]-<oid>_<part>`; `None` for algorithms outside of
+/// FIPS 203, 204 and 205 (composites and Falcon have separate tests).
 fn algorithm_of(name: &str) -> Option<(Algorithm, Option<Prehash>, &str)> {
     let (name, part) = name.trim_start_matches("external_").split_once('_')?;
     let (name, _) = name.rsplit_once('-')?;
@@ -182,7 +182,8 @@ fn cms_signatures_verify() {
     }
 }
 
-/// draft-ietf-lamps-cms-kyber: the ciphertext and what it holds, with the key in its three forms.
+/// draft-ietf-lamps-cms-kyber: the ciphertext and its shared secret, with the key in its three
+/// formats.
 #[test]
 fn cms_ciphertext_opens() {
     let engine = engine();
@@ -218,7 +219,7 @@ fn hpke_vectors() {
             0x0010 => Algorithm::EcdhP256,
             0x0011 => Algorithm::EcdhP384,
             0x0020 => Algorithm::X25519,
-            // ML-KEM-768 with P-256 under a hash, which is none of ours.
+            // ML-KEM-768 with P-256 under a hash, which Gabion does not support.
             0x0050 => {
                 others += 1;
                 continue;

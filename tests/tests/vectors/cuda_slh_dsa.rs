@@ -1,9 +1,9 @@
 //! The kernels for GPUs, on a processor unless the environment names a GPU, against NIST's ACVP vectors of SLH-DSA.
 //!
-//! A processor takes seconds for a signature of a small set, so it makes as many of each set as fit a short run;
-//! `GABION_SOAK` or a GPU lifts the limit.
+//! A processor takes seconds for a signature of a small set, so it makes as many of each set as fit
+//! a short run; `GABION_SOAK` or a GPU lifts the limit.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use std::collections::BTreeMap;

@@ -34,8 +34,8 @@ struct Item {
     sig: [u8; 64],
 }
 
-/// What an engine says about every item: fresh keys, in batches of several sizes, with and without
-/// the equation; all must agree.
+/// Returns an engine's verdict on every item: fresh keys, in batches of several sizes, with and
+/// without the equation; all must agree.
 fn verdicts(engine: &Engine, rules: Rules, items: &[Item]) -> Vec<bool> {
     let mut first: Option<Vec<bool>> = None;
     for size in [1, 3, 8, 13, 64] {
@@ -296,7 +296,8 @@ fn adversarial_points_are_judged_by_the_rules() {
     check_all(&admitted);
 }
 
-/// Whose fault it is: a key that is no point is named, an R that is none makes a bad signature.
+/// Errors are attributed correctly: a key that is not a point is named, an R that is not a point
+/// makes an invalid signature.
 #[test]
 fn invalid_points_are_recognised() {
     let encodings = (2..=255u8).map(|y| std::array::from_fn(|i| if i == 0 { y } else { 0 }));

@@ -18,7 +18,7 @@ fn params(algorithm: Algorithm) -> &'static Params {
     fn_dsa::params(algorithm).unwrap()
 }
 
-/// The same signatures with and without padding, and the other degree.
+/// Returns the set with padding, and the other degree.
 fn endings(params_of: &'static Params) -> (&'static Params, &'static Params) {
     match params_of.log_n {
         9 => (params(Algorithm::FalconPadded512), params(Algorithm::Falcon1024)),
@@ -26,7 +26,7 @@ fn endings(params_of: &'static Params) -> (&'static Params, &'static Params) {
     }
 }
 
-/// One signature of somebody else: it verifies, and nothing near it does.
+/// Checks one signature of another implementation: it verifies, and modifications of it do not.
 fn check(stripped: &'static Params, public: &[u8], message: &[u8], signature: &[u8]) {
     let (padded, other) = endings(stripped);
     let key = VerifyKey::decode(stripped, public).unwrap();

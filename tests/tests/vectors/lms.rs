@@ -1,7 +1,7 @@
-//! LMS and HSS against RFC 8554's appendix F, NIST's ACVP files and those of other libraries; and what
-//! becomes of a good signature when a byte of it changes, or its length.
+//! LMS and HSS against RFC 8554's appendix F, NIST's ACVP files and those of other libraries; and
+//! valid signatures with a changed byte or length.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use gabion_backend::{Hss, Operation};
@@ -43,7 +43,8 @@ impl Case {
     }
 }
 
-/// The verdicts on cases, in one batch; a key that is refused has none. Beside the portable backend stands a device's.
+/// Returns the verdicts on cases, in one batch; a rejected key has no verdict. A device is checked
+/// in addition to the portable backend.
 fn verdicts<K: Kernels>(k: &K, cases: &[Case]) -> Vec<Status> {
     let keys = cases.iter().map(|case| VerifyKey::decode(&case.key).expect("a key"));
     let keys: Vec<_> = keys.collect();

@@ -1,9 +1,9 @@
 //! LMS and HSS keys and signatures that others made from known seeds: ACVP's and pqc-kat's key generation, the
 //! seeds of RFC 8554 and RFC 9858, and whole signatures of Cisco's hash-sigs with its `SECRET_METHOD` 2.
 //!
-//! Trees up to 10 high are here; higher ones take minutes where chains are long.
+//! Trees of height up to 10 are here; higher ones take minutes if chains are long.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use gabion_scheme::kernels::Kernels;
@@ -168,8 +168,8 @@ fn keys_of_the_standards<K: Kernels>(k: &K) {
     }
 }
 
-/// Keys of hash-sigs of one to three levels: what its source of randomness gave, a seed and I, and what index 0
-/// signs.
+/// Checks keys of hash-sigs of one to three levels: the output of its source of randomness, a seed
+/// and I, and the signature of index 0.
 fn bouncy_castle<K: Kernels>(k: &K) {
     let Some(bytes) = vectors::bytes("bc-test-data/lms/depth_1.txt") else { return };
     let content = String::from_utf8(bytes).expect("text");

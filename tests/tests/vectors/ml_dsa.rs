@@ -2,7 +2,7 @@
 //! where that is there), NIST ACVP, C2SP CCTV accumulated digests, and CCTV's digest over every
 //! field element.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use gabion_scheme::Algorithm;
@@ -49,7 +49,7 @@ impl Private {
     }
 }
 
-/// What an ACVP or Wycheproof case asks to sign or verify.
+/// The input of an ACVP or Wycheproof case, to sign or verify.
 enum Content {
     Pure { context: Vec<u8>, message: Vec<u8> },
     Prehash { context: Vec<u8>, hash: Prehash, digest: Vec<u8> },

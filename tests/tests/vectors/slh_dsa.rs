@@ -3,7 +3,7 @@
 //! Signing with the small sets and without vector units takes seconds, so each instruction set takes
 //! as many tests of a set as fit a short run; `GABION_SOAK` lifts the limit.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use std::collections::BTreeMap;

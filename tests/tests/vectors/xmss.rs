@@ -1,7 +1,7 @@
-//! XMSS and XMSS^MT against the vectors of liboqs, Botan, pqc-kat and RFC 9802's example; and what becomes of a
-//! good signature when a byte of it changes, its length, its set or its scheme.
+//! XMSS and XMSS^MT against the vectors of liboqs, Botan, pqc-kat and RFC 9802's example; and valid
+//! signatures with a changed byte, length, set or scheme.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use std::num::NonZero;
@@ -43,7 +43,7 @@ struct Case {
 }
 
 impl Case {
-    /// The same with a changed byte of the signature, which is bad.
+    /// Returns the case with a changed byte of the signature, which makes it invalid.
     fn changed(&self, at: usize, by: u8) -> Self {
         let mut case = Case { is_valid: false, ..self.clone() };
         case.name = format!("{}: byte {at}, {by:#x}", self.name);
@@ -56,7 +56,8 @@ impl Case {
     }
 }
 
-/// The verdicts on cases, in one batch. Beside the portable backend stands a device's.
+/// Returns the verdicts on cases, in one batch. A device is checked in addition to the portable
+/// backend.
 fn verdicts<K: Kernels>(k: &K, cases: &[Case]) -> Vec<Status> {
     let keys = cases.iter().map(|case| VerifyKey::decode(case.scheme, &case.key).expect("a key"));
     let keys: Vec<_> = keys.collect();
@@ -307,7 +308,7 @@ fn bytes_of_one_tree<K: Kernels>(k: &K) {
     }
 }
 
-/// The same of four layers: a change in a layer reaches the root from there on.
+/// Changes bytes in four layers: a change in a layer reaches the root from there on.
 fn bytes_of_four_layers<K: Kernels>(k: &K) {
     let Some(good) = of_liboqs("XMSSMT-SHA2_20-4_256") else { return };
     let layer = good.set().layer_len();
@@ -322,7 +323,7 @@ fn bytes_of_four_layers<K: Kernels>(k: &K) {
     check(k, &cases);
 }
 
-/// What is no leaf of any tree, in the bits of the index that no leaf has.
+/// Checks indexes beyond the last leaf, by bits that no valid index has.
 fn indexes_beyond_the_last_leaf<K: Kernels>(k: &K) {
     for (file, bits) in
         [("XMSS-SHA2_10_256", 10), ("XMSSMT-SHA2_20-4_256", 20), ("XMSSMT-SHA2_60-12_256", 60)]

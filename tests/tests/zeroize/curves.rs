@@ -1,4 +1,4 @@
-//! What the lanes of curves leave on the heap, whatever it is, and on the stack.
+//! Leftovers of the curves' lanes on the heap, whatever they are, and on the stack.
 
 use gabion_backend::avx512::Avx512;
 use gabion_scheme::kernels::Kernels;
@@ -17,14 +17,15 @@ fn left_on_the_heap(work: impl FnOnce()) -> usize {
     LEFT.get()
 }
 
-/// What lies below this function's frame.
+/// Copies the memory below this function's frame.
 #[inline(never)]
 fn left_on_the_stack(words: &mut [u64; STACK]) {
     let here = 0u64;
     let top = std::hint::black_box(&raw const here);
     for (place, word) in words.iter_mut().enumerate() {
-        // SAFETY: the stack of this thread has 2 MiB and is read where it was in use or will be; every bit pattern
-        // is a word. The compiler takes nothing for granted of what it reads there.
+        // SAFETY: the stack of this thread has 2 MiB and is read where it was in use or will be;
+        // every bit pattern is a word. The compiler assumes nothing about the values that are read
+        // there.
         *word = unsafe { top.wrapping_sub(place + 1).read_volatile() };
     }
 }

@@ -201,7 +201,7 @@ fn watched(
     engines().iter().flat_map(|engine| watched_on(engine, of, &work)).collect()
 }
 
-/// Runs `work` in a thread of its own, with everything recorded until the thread has ended and its
+/// Runs `work` in a separate thread, with everything recorded until the thread has ended and its
 /// working memory is freed. Returns the hits, as (block size, place), that `work` did not name
 /// public. Blocks that `work` returns are freed by the caller, unwatched.
 fn watched_on(
@@ -255,7 +255,7 @@ fn engines() -> &'static [Engine] {
     })
 }
 
-/// Does one operation in a thread of its own, whose working memory has to grow for it.
+/// Runs one operation in a separate thread, whose working memory has to grow for it.
 fn alone<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(work).join().expect("no panic"))
 }
@@ -499,14 +499,14 @@ fn run_exchange(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     secrets.clear();
 }
 
-/// A KEM beside a curve: both private keys, both secrets, and what is made of them.
+/// A KEM combined with a curve: both private keys, both secrets, and the values derived from them.
 fn run_hybrid(engine: &Engine, algorithm: Algorithm, public: &mut Vec<u8>) {
     let key = alone(|| engine.kem_generate(algorithm, &RecordingEntropy)).expect("keygen");
     record_private(algorithm, key.bytes());
     let parts: Vec<Algorithm> = algorithm.info().part_algorithms().collect();
     let kem_first = parts[0].info().family == Family::MlKem;
     let kem = parts[usize::from(!kem_first)];
-    // ML-KEM's part stands at a place of its own once it is taken out.
+    // ML-KEM's part is copied to a separate buffer once it is extracted.
     let part = |bytes: &[u8], len: usize| match kem_first {
         true => bytes[..len].to_vec(),
         false => bytes[bytes.len() - len..].to_vec(),
@@ -792,7 +792,7 @@ fn freed_memory_holds_no_secret_of_hybrids() {
 
 #[test]
 fn freed_memory_holds_no_secret_of_composites() {
-    // RSA's numbers are those of its crate, which wipes what it owns.
+    // RSA's numbers belong to its crate, which wipes its memory.
     for algorithm in
         of_family(Family::Composite).filter(|algorithm| !algorithm.name().contains("RSA"))
     {

@@ -58,7 +58,7 @@ impl<K: Kernels> Kernels for Recorder<K> {
         self.0.name()
     }
 
-    /// As many as the widest kernels have, so that buffers grow and shrink as they do there.
+    /// The lanes of the widest kernels, so that buffers grow and shrink like theirs.
     fn lanes(&self) -> usize {
         8
     }

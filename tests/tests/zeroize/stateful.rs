@@ -18,8 +18,8 @@ use zeroize::Zeroizing;
 
 use super::{RecordingEntropy, SecretSource, engines, publish, record, watched, watched_on};
 
-/// A key of two levels over the border of a lower tree, closed with its trees and opened again; the seeds that the
-/// lower trees have, which nobody but the signer sees.
+/// Runs a key of two levels over the border of a lower tree, closed with its trees and reopened;
+/// the seeds of the lower trees are visible to the signer only.
 fn run_hss(engine: &'static Engine, public: &mut Vec<u8>) {
     let set = |lms, ots| {
         (Lms::from_typecode(lms).expect("a set"), LmOts::from_typecode(ots).expect("a set"))
@@ -52,7 +52,7 @@ fn run_hss(engine: &'static Engine, public: &mut Vec<u8>) {
     publish(public, &sigs[0]);
 }
 
-/// The same of four layers of XMSS^MT, whose trees are all of one seed.
+/// Runs four layers of XMSS^MT, whose trees all derive from one seed.
 fn run_xmss(engine: &'static Engine, public: &mut Vec<u8>) {
     let set = Set::from_name("XMSSMT-SHA2_20/4_256").expect("a set");
     let secret = XmssSecret::draw(set, &RecordingEntropy).expect("randomness");

@@ -13,9 +13,9 @@ pub struct Instruction {
     pub mnemonic: String,
     /// Operands, destination first.
     pub operands: Vec<Operand>,
-    /// The mask register, and whether what it hides becomes zero.
+    /// The mask register, and whether masked elements become zero.
     pub mask: Option<(u8, bool)>,
-    /// The symbol that a direct call or jump names, or what its pointer is bound to.
+    /// The symbol of a direct call or jump, or of the pointer that an indirect one loads.
     pub symbol: Option<String>,
     /// The address that a place relative to the instruction pointer comes to.
     pub place: Option<u64>,

@@ -9,8 +9,8 @@ use crate::asm::{Function, Instruction, Memory, Operand};
 pub enum Model {
     /// Arguments are lengths, parameters, and pointers to data.
     Kernel,
-    /// As a kernel, but the arguments in these registers point to descriptions (of jobs, of
-    /// lanes): what is loaded through them is a pointer to data, or a length.
+    /// Like a kernel, but the arguments in these registers point to descriptions (of jobs, of
+    /// lanes): values loaded through them are pointers to data, or lengths.
     Jobs(&'static [usize]),
     /// A flow, full of structures: only what leaves a vector register, or is the verdict of
     /// `ct::eq_mask`, is data.
@@ -38,7 +38,7 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What a register or slot holds.
+/// The kind of value in a register or slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// A public value, or a pointer to data.
@@ -69,7 +69,7 @@ impl Kind {
     }
 }
 
-/// What compares secrets.
+/// The function that compares secrets.
 const COMPARISON: &str = "gabion_scheme::ct::eq_mask";
 const RAX: u8 = 0;
 const RDX: u8 = 2;
@@ -148,7 +148,7 @@ impl Step<'_> {
         register == RSP || (register == RBP && self.frame_pointer)
     }
 
-    /// What an address is made of.
+    /// Returns the kind of an address, from its base and index.
     fn address(&self, memory: &Memory) -> Kind {
         if memory.fixed && memory.base.is_none() && memory.index.is_none() {
             return Kind::Structure;

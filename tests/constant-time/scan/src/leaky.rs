@@ -1,4 +1,4 @@
-//! What leaks look like in a kernel, for the scanner to flag, and a kernel that does not leak.
+//! Examples of leaks in a kernel, for the scanner to flag, and a kernel that does not leak.
 
 use std::arch::x86_64::*;
 use std::hint::black_box;

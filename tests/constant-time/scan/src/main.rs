@@ -16,7 +16,8 @@
 //!
 //! Portable kernels, which memcheck runs, are read for divisions alone: memcheck sees none, and none is there.
 //!
-//! Beside that, a function that hashes by the SHA extensions may not use registers wider than theirs.
+//! In addition, a function that hashes by the SHA extensions may not use registers wider than
+//! theirs.
 //!
 //! Not seen: what happens in a callee with data that it got by value, and data that is written to
 //! the stack through a pointer and read back another way.
@@ -158,8 +159,9 @@ const SPONGES: &[(&str, &[usize])] = &[
 /// Kernels that take descriptions of jobs, and which of their arguments point to them.
 const SAMPLERS: &[(&str, &[usize])] = &[("lattice::kem_sample::sample_cbd", &[ARGUMENTS[1]])];
 
-/// Functions that hand the hashes of SLH-DSA, LMS and XMSS to lanes. They follow descriptions of jobs to contexts
-/// and from there to lengths, so they are read as flows; what hashes is a kernel of its own.
+/// Functions that distribute the hashes of SLH-DSA, LMS and XMSS over lanes. They follow
+/// descriptions of jobs to contexts and from there to lengths, so they are analysed as flows; the
+/// hash functions are separate kernels.
 const HASHES: &[&str] = &[
     "avx512::slh::chain_many",
     "avx512::slh::hash_many",
@@ -192,7 +194,8 @@ fn model(name: &str) -> Option<Model> {
     if scheduled.iter().any(|kernel| name.contains(kernel)) {
         return None;
     }
-    // What schedules jobs on AVX2, full of descriptions beside data, is left to memcheck, which runs it.
+    // The schedulers of jobs on AVX2, which mix descriptions with data, are left to memcheck, which
+    // runs them.
     let scheduler = within("gabion_backend::avx2::");
     let schedules = |name: &str| {
         ["sponge::", "slh", "lms::", "xmss::", "sha512::hash"]
@@ -233,7 +236,7 @@ fn model(name: &str) -> Option<Model> {
     (kernel.is_some() || is_sha_ni || is_choice).then_some(Model::Kernel)
 }
 
-/// What objdump prints about an object.
+/// Returns objdump's output for an object.
 fn objdump(arguments: &[&str], object: &str) -> Result<String, String> {
     let output = Command::new("objdump")
         .args(arguments)

@@ -20,13 +20,13 @@ use gabion_tests::observer::{KernelObserver, ObservedKernels};
 
 use super::*;
 
-/// What is wrong with masks.
+/// The bug in masks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
-    /// rho'' is the same for every message.
+    /// rho'' is equal for every message.
     SharedMask,
-    /// Every second coefficient is the one before it.
+    /// Every second coefficient equals the one before it.
     Pairs,
 }
 

@@ -2,7 +2,7 @@
 //! against the sequential loop, bad lanes among good ones, the paths that no known seed reaches,
 //! and what the sponges cost.
 
-// A test that meets what it does not expect should stop there.
+// A failed expectation should stop the test.
 #![allow(clippy::expect_used)]
 
 use gabion_backend::portable::Portable;
