@@ -35,12 +35,12 @@ impl<D: Device> Cuda<D> {
         self.slots.device()
     }
 
-    /// Whether this is the process that made it.
+    /// Returns whether this is the process that made it.
     pub(crate) fn is_here(&self) -> bool {
         self.process == forks::token()
     }
 
-    /// How many slots there are.
+    /// Returns how many slots there are.
     pub(crate) fn slots(&self) -> usize {
         self.slots.count()
     }

@@ -50,7 +50,7 @@ pub(crate) fn run<D: Device>(
     ran
 }
 
-/// How a hash function and n are called in the kernels' names.
+/// Returns how a hash function and n are called in the kernels' names.
 fn name(ots: &LmOts) -> &'static str {
     match (ots.family, ots.n) {
         (LmsFamily::Sha256, 24) => "lms_sha256_n24",

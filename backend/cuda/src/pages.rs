@@ -44,7 +44,7 @@ impl Pages {
         self.start.as_ptr()
     }
 
-    /// How many bytes.
+    /// Returns how many bytes.
     pub(crate) fn len(&self) -> usize {
         self.bytes
     }

@@ -461,7 +461,7 @@ impl Arrays {
     }
 }
 
-/// How a parameter set's hash functions are called in the kernels' names.
+/// Returns how a parameter set's hash functions are called in the kernels' names.
 fn set_name(p: &Params) -> &'static str {
     use Algorithm::*;
     match p.algorithm {

@@ -94,7 +94,7 @@ impl<D: Device> Slots<D> {
         self.bytes
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub(crate) fn count(&self) -> usize {
         self.lock().slots.len()
     }

@@ -51,7 +51,7 @@ pub(crate) fn run<D: Device>(
     ran
 }
 
-/// How a hash function and n are called in the kernels' names.
+/// Returns how a hash function and n are called in the kernels' names.
 fn name(set: &Set) -> &'static str {
     match (set.family, set.n) {
         (XmssFamily::Sha256, 24) => "xmss_sha256_n24",

@@ -79,7 +79,7 @@ impl<H> HookedDevice<H> {
 }
 
 impl<H: Hook> HookedDevice<H> {
-    /// Whether the device gets a call.
+    /// Returns whether the device gets a call.
     fn passes(&self, call: Call<'_>) -> Result<bool, Fault> {
         Ok(self.hook.before(&self.device, call)? == Action::Pass)
     }

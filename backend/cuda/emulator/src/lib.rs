@@ -71,7 +71,7 @@ impl Emulator {
         Self::default()
     }
 
-    /// How many allocations there are.
+    /// Returns how many allocations there are.
     pub fn allocations(&self) -> usize {
         self.lock().len()
     }

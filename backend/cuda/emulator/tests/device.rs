@@ -167,7 +167,7 @@ fn invalid_memory_access_loses_the_batch() {
     }
 }
 
-/// Whether the device does batches again. If it does not, it loses each of them.
+/// Returns whether the device does batches again. If it does not, it loses each of them.
 fn is_back(cuda: &Cuda<MisusedDevice>, case: &Case) -> bool {
     let answers: Vec<BatchOutcome> = (0..3).map(|_| case.check(cuda)).collect();
     println!("afterwards: {answers:?}");

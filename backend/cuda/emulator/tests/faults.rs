@@ -233,7 +233,7 @@ impl Case {
         case
     }
 
-    /// Whether a secret of any task stands anywhere on the device.
+    /// Returns whether a secret of any task stands anywhere on the device.
     fn stays(&self, device: &Emulator) -> bool {
         if device.holds(&self.tree[..24]) {
             return true;

@@ -76,7 +76,7 @@ impl Context {
         }
     }
 
-    /// Which one of this process's contexts on the device.
+    /// Returns which one of this process's contexts on the device.
     pub(super) fn generation(&self) -> u64 {
         self.generation
     }
@@ -130,7 +130,7 @@ impl RetiredContext {
 pub(super) struct CurrentContext<'a>(&'a Context);
 
 impl CurrentContext<'_> {
-    /// Which one it is.
+    /// Returns which one it is.
     pub(super) fn generation(&self) -> u64 {
         self.0.generation
     }
@@ -158,7 +158,7 @@ impl CurrentContext<'_> {
         check_code("cuEventRecord", unsafe { (self.0.api.cuEventRecord)(event, stream) })
     }
 
-    /// Whether the stream is past an event.
+    /// Returns whether the stream is past an event.
     pub(super) fn is_past(&self, event: Handle) -> Result<bool, Refusal> {
         // SAFETY: a handle of this context.
         match unsafe { (self.0.api.cuEventQuery)(event) } {

@@ -48,7 +48,7 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Whether there are kernels for it, and its driver takes them.
+    /// Returns whether there are kernels for it, and its driver takes them.
     ///
     /// # Errors
     /// [`NoDevice::OldDriver`], [`NoDevice::OldGpu`].
@@ -99,7 +99,7 @@ fn begin(api: &Api) -> Result<(), NoDevice> {
     }
 }
 
-/// Whether the driver is recent enough.
+/// Returns whether the driver is recent enough.
 pub(super) fn check(api: &Api) -> Result<(), NoDevice> {
     let version = version(api)?;
     let least = DRIVER_LEAST;

@@ -73,7 +73,7 @@ impl Gpu {
         }))
     }
 
-    /// Whether this is the process that opened it.
+    /// Returns whether this is the process that opened it.
     pub(super) fn is_here(&self) -> bool {
         self.process == forks::token()
     }
@@ -121,7 +121,7 @@ impl Gpu {
         })
     }
 
-    /// Whether there is a context.
+    /// Returns whether there is a context.
     pub(super) fn is_alive(&self) -> bool {
         self.is_here() && self.context.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
@@ -211,7 +211,7 @@ impl Gpu {
         self.give_up(pages, pin.map_or(0, |pin| pin.generation));
     }
 
-    /// Whether bytes of the host lie in memory that is locked in a context.
+    /// Returns whether bytes of the host lie in memory that is locked in a context.
     pub(super) fn is_pinned(&self, start: *const u8, bytes: usize, generation: u64) -> bool {
         let pins = self.pins.read().unwrap_or_else(PoisonError::into_inner);
         let before = pins.range(..=start as usize).next_back();

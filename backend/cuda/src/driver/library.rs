@@ -108,7 +108,7 @@ impl Refusal {
     /// There is no memory of the host.
     pub(crate) const NO_HOST_MEMORY: Self = Refusal { call: "mmap", code: code::OUT_OF_MEMORY };
 
-    /// Whether memory could not be allocated, which harms nothing that there is.
+    /// Returns whether memory could not be allocated, which harms nothing that there is.
     pub(crate) fn is_of_memory(&self) -> bool {
         self.code == code::OUT_OF_MEMORY && matches!(self.call, "cuMemAlloc_v2" | "mmap")
     }

@@ -206,7 +206,7 @@ impl Stream {
         }
     }
 
-    /// Whether a device copies from or to memory of a caller's for it.
+    /// Returns whether a device copies from or to memory of a caller's for it.
     pub(super) fn is_direct(&self) -> bool {
         self.is_direct
     }
@@ -301,7 +301,7 @@ impl Stream {
         self.events.pop().map_or_else(|| current.event(true), Ok)
     }
 
-    /// How long each launch took that was timed.
+    /// Returns how long each launch took that was timed.
     fn times(&mut self, gpu: &Gpu, work: Work) -> Result<Vec<(String, f64)>, Fault> {
         if self.timed.is_empty() {
             return Ok(Vec::new());

@@ -155,7 +155,7 @@ fn keygen<'a, D: Device>(
     chunk.start(status, &[Status::Ok])
 }
 
-/// How many different keys a batch has; as many as lanes where they are sent encoded.
+/// Returns how many different keys a batch has; as many as lanes where they are sent encoded.
 pub(super) fn count<T>(keys: &Keys<'_, T>, id: impl Fn(&T) -> u64) -> usize {
     match keys {
         Keys::Fresh(_) => usize::MAX,

@@ -66,7 +66,7 @@ fn forget(dsa: &mut Dsa<'_>, status: &mut [Status]) {
     status.fill(Status::NotRun);
 }
 
-/// How a parameter set is called in the kernels' names.
+/// Returns how a parameter set is called in the kernels' names.
 fn set(p: &Params) -> &'static str {
     match p.algorithm {
         Algorithm::MlDsa44 => "dsa44",

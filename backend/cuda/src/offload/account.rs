@@ -26,12 +26,12 @@ impl Account {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |had| Some(had.saturating_add(ns)));
     }
 
-    /// Whether a batch of so many lanes may buy anything.
+    /// Returns whether a batch of so many lanes may buy anything.
     pub(super) fn may_pay(lanes: usize) -> bool {
         lanes >= LANES_MIN
     }
 
-    /// Whether a batch of so many lanes buys something, which is paid then.
+    /// Returns whether a batch of so many lanes buys something, which is paid then.
     pub(super) fn pays(&self, lanes: usize, price_ns: u64) -> bool {
         if !Self::may_pay(lanes) {
             return false;

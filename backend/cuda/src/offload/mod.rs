@@ -132,7 +132,7 @@ impl<S: Source> Offload<S> {
         Box::new(MeteredProcessor::new(processor, self.clone()))
     }
 
-    /// Whether devices were opened, or it was tried.
+    /// Returns whether devices were opened, or it was tried.
     pub fn is_opened(&self) -> bool {
         self.0.opened.get().is_some()
     }
@@ -305,7 +305,7 @@ fn row(
     Some(Row { algorithm, task, device, processor })
 }
 
-/// Whether devices do anything of an algorithm.
+/// Returns whether devices do anything of an algorithm.
 fn takes(algorithm: Algorithm) -> bool {
     use Family::{Hss, MlDsa, MlKem, SlhDsa, Xmss};
     matches!(algorithm.info().family, MlKem | MlDsa | SlhDsa | Hss | Xmss)

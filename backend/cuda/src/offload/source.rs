@@ -24,7 +24,7 @@ pub trait Source: Send + Sync + 'static {
     /// The type of its devices.
     type Device: Device + 'static;
 
-    /// Whether there may be a device: a look at the file system that loads nothing.
+    /// Returns whether there may be a device: a look at the file system that loads nothing.
     fn may_be_there(&self) -> bool;
 
     /// Refuses what is certain not to work, without any state that a forked child could not use.

@@ -117,7 +117,7 @@ fn batch(device: &Nvidia, stream: usize, is_pinned: bool, at_most: Duration) -> 
     done
 }
 
-/// Whether any byte of memory that is locked for the device is not zero.
+/// Returns whether any byte of memory that is locked for the device is not zero.
 fn is_dirty() -> bool {
     world(|world| {
         world.locked.iter().any(|(&start, &bytes)| {
