@@ -59,7 +59,7 @@ pub enum Keys<'a, T> {
 }
 
 impl<T> Keys<'_, T> {
-    /// Whether these are the keys of `lanes` lanes, `len` bytes each where encoded.
+    /// Returns whether these are the keys of `lanes` lanes, `len` bytes each where encoded.
     fn fit(&self, lanes: usize, len: usize, is_of: impl Fn(&T) -> bool) -> bool {
         match self {
             Keys::Fresh(bytes) => bytes.len() == lanes * len,
@@ -91,7 +91,7 @@ macro_rules! operation {
                 }
             }
 
-            /// Whether the arrays are those of `n` lanes, and known keys are keys.
+            /// Returns whether the arrays are those of `n` lanes, and known keys are keys.
             fn fits(&self, n: usize) -> bool {
                 match self {
                     $(Operation::$family(operation) => operation.fits(n),)*
@@ -237,7 +237,7 @@ pub trait Backend: Send + Sync {
     /// Runs a checked batch to its end and sets every status, or says that it did not.
     fn run(&self, batch: &mut Batch<'_>) -> BatchOutcome;
 
-    /// Whether [`Self::cost`] is worth asking: for good, since an engine asks this once.
+    /// Returns whether [`Self::cost`] is worth asking: for good, since an engine asks this once.
     fn knows_costs(&self) -> bool {
         false
     }

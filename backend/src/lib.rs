@@ -30,7 +30,7 @@ pub mod reserve;
 /// No reserve on this platform: a failed allocation ends the process.
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 pub mod reserve {
-    /// Whether an operation may begin.
+    /// Returns whether an operation may begin.
     #[must_use]
     pub fn has_memory() -> bool {
         true

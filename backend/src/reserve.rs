@@ -50,8 +50,8 @@ static BLOCKS: Blocks = Blocks::new();
 /// Granules in use when the process was last seen to have memory.
 static CALM: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether an operation may begin: nothing more of the reserve is in use than when the process was last
-/// seen to have memory, or it has memory again.
+/// Returns whether an operation may begin: nothing more of the reserve is in use than when the
+/// process was last seen to have memory, or it has memory again.
 #[inline]
 #[must_use]
 pub fn has_memory() -> bool {
@@ -70,7 +70,8 @@ fn is_calm(used: usize) -> bool {
     is_calm
 }
 
-/// Whether the process gives so many bytes, apart from the reserve, of which something is in use.
+/// Returns whether the process gives so many bytes, apart from the reserve, of which something is
+/// in use.
 fn can_be_had(bytes: usize) -> bool {
     // SAFETY: what malloc gave is freed; null may be, too.
     unsafe {
@@ -153,7 +154,7 @@ fn masks(start: usize, count: usize) -> impl Iterator<Item = (usize, u64)> {
     })
 }
 
-/// Whether a block is the reserve's.
+/// Returns whether a block is the reserve's.
 #[inline]
 fn is_ours(block: *mut c_void) -> bool {
     block.addr().wrapping_sub(ARENA.0.get().addr()) < RESERVE

@@ -4,9 +4,9 @@
 #[cfg(target_os = "linux")]
 use std::ffi::c_ulong;
 
-/// Whether the program runs with more rights than its caller: it is set-uid or set-gid, or has capabilities
-/// of its file. By the kernel's word (AT_SECURE), which is what glibc goes by, too; on another system than
-/// Linux it is not asked.
+/// Returns whether the program runs with more rights than its caller: it is set-uid or set-gid, or
+/// has capabilities of its file. By the kernel's word (AT_SECURE), which is what glibc goes by,
+/// too; on another system than Linux it is not asked.
 #[must_use]
 pub fn is_privileged() -> bool {
     #[cfg(target_os = "linux")]

@@ -63,7 +63,7 @@ impl Sha512Blocks {
         None
     }
 
-    /// Whether another way gives the same states of two blocks.
+    /// Returns whether another way gives the same states of two blocks.
     fn agrees_with(self, other: Self) -> bool {
         let blocks = [[0x5a; BLOCK], core::array::from_fn(|i| i as u8)];
         let [ours, theirs] = [self, other].map(|way| {

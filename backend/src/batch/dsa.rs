@@ -102,7 +102,7 @@ impl<'a> Dsa<'a> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes, and known keys are keys.
+    /// Returns whether the arrays are those of `n` lanes, and known keys are keys.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             Dsa::Keygen { params: p, seeds, pk, sk } => {

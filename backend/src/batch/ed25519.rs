@@ -94,7 +94,7 @@ impl<'a> Ed25519<'a> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes, and known keys what they should be.
+    /// Returns whether the arrays are those of `n` lanes, and known keys what they should be.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             Ed25519::Generate { seeds, keys } => seeds.len() == n && keys.len() == n,

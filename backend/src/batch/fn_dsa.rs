@@ -93,7 +93,7 @@ impl<'a> FnDsa<'a> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes.
+    /// Returns whether the arrays are those of `n` lanes.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             FnDsa::Generate { seeds, keys, .. } => seeds.len() == n && keys.len() == n,

@@ -62,7 +62,7 @@ impl<'a> Hss<'a> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes, and every key is one.
+    /// Returns whether the arrays are those of `n` lanes, and every key is one.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             Hss::Verify { keys, messages, signatures } => {

@@ -111,7 +111,7 @@ impl<'a> Kem<'a> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes, and known keys are keys.
+    /// Returns whether the arrays are those of `n` lanes, and known keys are keys.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             Kem::Keygen { params: p, seeds, ek, dk } => {

@@ -87,7 +87,7 @@ impl Slh<'_> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes, and known keys are keys.
+    /// Returns whether the arrays are those of `n` lanes, and known keys are keys.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             Slh::Generate { params: p, seeds, keys } => {

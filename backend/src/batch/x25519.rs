@@ -64,7 +64,7 @@ impl<'a> X25519<'a> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes.
+    /// Returns whether the arrays are those of `n` lanes.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             X25519::Public { private, public } => private.len() == n && public.len() == n,

@@ -75,7 +75,7 @@ impl<'a> Xmss<'a> {
         }
     }
 
-    /// Whether the arrays are those of `n` lanes, and every key is one of the scheme.
+    /// Returns whether the arrays are those of `n` lanes, and every key is one of the scheme.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             Xmss::Verify { scheme, keys, messages, signatures } => {

@@ -20,7 +20,7 @@ impl Drop for UpperHalvesGuard {
     }
 }
 
-/// Whether the processor has what the library insists on; it panics otherwise.
+/// Returns whether the processor has what the library insists on; it panics otherwise.
 pub(super) fn serves(curve: Curve) -> bool {
     #[cfg(target_arch = "x86_64")]
     let detected = is_x86_feature_detected!("aes")

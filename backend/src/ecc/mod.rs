@@ -93,7 +93,8 @@ impl Curve {
         }
     }
 
-    /// Whether bytes have the form of a public key: the right length, an uncompressed point.
+    /// Returns whether bytes have the form of a public key: the right length, an uncompressed
+    /// point.
     fn is_formed(self, public: &[u8]) -> bool {
         public.len() == self.public_len() && (self == Curve::X25519 || public[0] == 4)
     }
@@ -131,13 +132,14 @@ pub fn library(curve: Curve) -> &'static str {
     }
 }
 
-/// Whether a private key is one: the right length, and a scalar from 1 to the order minus one.
+/// Returns whether a private key is one: the right length, and a scalar from 1 to the order minus
+/// one.
 pub fn is_private(curve: Curve, private: &[u8]) -> bool {
     private.len() == curve.scalar_len() && portable::is_private(curve, private)
 }
 
-/// Whether a public key is one: a point of the curve, not the neutral one. Any 32 bytes are a key
-/// of X25519 (RFC 7748, section 5).
+/// Returns whether a public key is one: a point of the curve, not the neutral one. Any 32 bytes are
+/// a key of X25519 (RFC 7748, section 5).
 pub fn is_public(curve: Curve, public: &[u8]) -> bool {
     curve.is_formed(public) && portable::is_public(curve, public)
 }
@@ -250,8 +252,8 @@ pub fn derive(curve: Curve, private: &[u8], public: &[u8], shared: &mut [u8]) ->
     portable::derive(curve, private, public, shared)
 }
 
-/// Whether a shared secret is all zero, which RFC 7748, section 6.1, has refused. What that says of
-/// the peer's key the peer knew before.
+/// Returns whether a shared secret is all zero, which RFC 7748, section 6.1, has refused. What that
+/// says of the peer's key the peer knew before.
 fn is_zero(shared: &[u8; 32]) -> bool {
     ct::declassified(ct::eq_mask(shared, &[0; 32])) == u64::MAX
 }
@@ -296,7 +298,7 @@ pub fn sign(
     portable::sign(curve, private, &digest, hedge)
 }
 
-/// Whether `r || s` is the key's ECDSA signature (FIPS 186-5, section 6.4.2).
+/// Returns whether `r || s` is the key's ECDSA signature (FIPS 186-5, section 6.4.2).
 ///
 /// # Errors
 /// No memory, which says nothing of the signature.

@@ -121,7 +121,7 @@ pub(super) fn sign(
     })
 }
 
-/// Whether a signature verifies.
+/// Returns whether a signature verifies.
 ///
 /// # Errors
 /// No memory, which says nothing of the signature.

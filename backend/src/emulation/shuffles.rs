@@ -43,7 +43,7 @@ fn shuffle_bytes(a: [u8; 16], index: [u8; 16]) -> [u8; 16] {
     each(index, |i| look_up(&a, (i % 16).into()) & black_box(u8::spread(u64::from(i >> 7) ^ 1)))
 }
 
-/// Which of four elements a constant puts at place `i`.
+/// Returns which of four elements a constant puts at place `i`.
 #[inline(always)]
 fn of_four(order: i32, i: usize) -> usize {
     order as usize >> (2 * i) & 3

@@ -94,7 +94,7 @@ macro_rules! integers {
 
 integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
-/// Whether the processor has what is emulated.
+/// Returns whether the processor has what is emulated.
 fn is_supported() -> bool {
     crate::avx512::Avx512::detect().is_some() && is_x86_feature_detected!("sha")
 }

@@ -220,7 +220,7 @@ pub(super) fn narrow([a, b]: [uint32x4_t; 2]) -> uint16x8_t {
     vuzp1q_u16(vreinterpretq_u16_u32(a), vreinterpretq_u16_u32(b))
 }
 
-/// Which items of eight are set, as bits: the sum of a bit for each.
+/// Returns which items of eight are set, as bits: the sum of a bit for each.
 #[inline]
 #[target_feature(enable = "neon")]
 pub(super) fn set_of_8(mask: uint16x8_t) -> u8 {

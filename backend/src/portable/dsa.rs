@@ -441,8 +441,8 @@ pub(crate) fn bit_unpack(bits: usize, b: i32, bytes: &[u8], out: &mut DsaPoly) {
 mod tests {
     use super::*;
 
-    /// Whether `x` is a multiple of q with a quotient of at most 2^8: products of an odd number
-    /// with its inverse modulo 2^32 are exact, and only multiples have a small one.
+    /// Returns whether `x` is a multiple of q with a quotient of at most 2^8: products of an odd
+    /// number with its inverse modulo 2^32 are exact, and only multiples have a small one.
     fn is_multiple(x: i32) -> bool {
         (-(1 << 8)..=1 << 8).contains(&x.wrapping_mul(Q_INVERSE))
     }

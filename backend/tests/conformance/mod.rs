@@ -42,7 +42,7 @@ pub fn check_all(k: &dyn Kernels) {
     misuse::check(k);
 }
 
-/// How many polynomials or sponges the calls of a check hold.
+/// Returns how many polynomials or sponges the calls of a check hold.
 pub fn counts() -> impl Iterator<Item = usize> {
     (0..=17).chain([33])
 }

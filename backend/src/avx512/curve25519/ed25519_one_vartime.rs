@@ -114,7 +114,7 @@ fn add_base(
     }
 }
 
-/// Whether the equation holds; nothing where it must be asked another way.
+/// Returns whether the equation holds; nothing where it must be asked another way.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(super) fn verify_fresh(equation: EdEquation, job: &EdVerify<'_>) -> Option<bool> {
     let by = multiplier(job.k)?;
@@ -147,7 +147,7 @@ pub(super) fn verify_fresh(equation: EdEquation, job: &EdVerify<'_>) -> Option<b
     Some(is_neutral(equation, sum))
 }
 
-/// Whether the equation holds for a key with rows.
+/// Returns whether the equation holds for a key with rows.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(super) fn verify_known(equation: EdEquation, job: &EdVerify<'_>, key: &[PointRow]) -> bool {
     let k = signed_digits::<DIGITS>(job.k, BITS);

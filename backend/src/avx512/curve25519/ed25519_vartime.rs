@@ -279,8 +279,8 @@ fn settle(
     }
 }
 
-/// Whether the sum of all cofactored equations, each times its number, holds, and every A and R is a
-/// point.
+/// Returns whether the sum of all cofactored equations, each times its number, holds, and every A
+/// and R is a point.
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 pub(crate) fn sum(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
     let mut total = ExtendedPoint::identity();

@@ -113,7 +113,7 @@ impl Point {
         Addend(mul(&self.spread(), &factor))
     }
 
-    /// Whether it is the neutral element.
+    /// Returns whether it is the neutral element.
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
     pub(super) fn is_identity(&self) -> bool {
         let tight = carry(&self.0);

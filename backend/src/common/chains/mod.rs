@@ -33,7 +33,7 @@ pub(crate) trait Chain: Sized {
     /// Holds the jobs of one call to the seam's contract.
     fn assert_all(jobs: &[Self]);
 
-    /// How many steps there are, PRF apart.
+    /// Returns how many steps there are, PRF apart.
     fn steps(&self) -> u32;
 
     /// Returns whether the chain begins with the hash PRF.
@@ -187,7 +187,7 @@ impl Queue {
     }
 }
 
-/// How many hashes a chain takes, counted down: class 0 has the most, the last class none.
+/// Returns how many hashes a chain takes, counted down: class 0 has the most, the last class none.
 #[inline]
 fn class<C: Chain>(job: &C) -> usize {
     CLASSES - 1 - job.length().min(CLASSES - 1)

@@ -44,7 +44,7 @@ pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
         self.copy_short(row, a.len(), b);
         zero_behind(row, a.len() + b.len());
     }
-    /// Which bytes equal `byte`, as bits.
+    /// Returns which bytes equal `byte`, as bits.
     fn equal(self, bytes: &[u8; 64], byte: u8) -> u64;
     /// N words each of lanes 0 to W - 1 to W words each of all; what the other lanes hold does not
     /// matter. `W` is `N` or `NARROW`.

@@ -171,9 +171,9 @@ fn words_mut<L: Lanes<N, M>, const N: usize, const M: usize>(
     unsafe { &mut *(state as *mut State<L::Vector>).cast() }
 }
 
-/// Whether a call does better with narrow steps from the start: where one long job would keep a step
-/// of all lanes waiting after the others are done, as the hash of a whole key does in a single
-/// operation.
+/// Returns whether a call does better with narrow steps from the start: where one long job would
+/// keep a step of all lanes waiting after the others are done, as the hash of a whole key does in a
+/// single operation.
 ///
 /// Four lanes cost less than eight, but more than half of them on Intel; the weights lie between that
 /// and AMD's half.
