@@ -29,7 +29,7 @@ pub fn is_named(wanted: &str, name: &str) -> bool {
     name == wanted || wanted.ends_with('-') && name.starts_with(wanted)
 }
 
-/// Whether two rows measure the same operation, whatever the key.
+/// Returns whether two rows measure the same operation, whatever the key.
 pub fn is_same_operation(a: &Subject, b: &Subject) -> bool {
     (&a.algorithm, a.operation) == (&b.algorithm, b.operation)
 }
@@ -63,8 +63,8 @@ pub struct Comparison<'r> {
 }
 
 impl Comparison<'_> {
-    /// How many times fewer cycles than the best peer: one operation, and one of a batch of 64. Not a
-    /// number where there is nothing to compare.
+    /// Returns how many times fewer cycles than the best peer: one operation, and one of a batch
+    /// of 64. Not a number where there is nothing to compare.
     pub fn times_less(&self) -> [f64; 2] {
         let theirs = self.peer.map_or(f64::NAN, |peer| peer.timing.cycles());
         [Some(self.one), self.batch].map(|row| theirs / row.map_or(f64::NAN, Timing::cycles))

@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn rows_are_written_as_they_were_read() {
-        /// Whether everything of `old` stands in `new`, which may have fields more.
+        /// Returns whether everything of `old` stands in `new`, which may have fields more.
         fn is_within(old: &Value, new: &Value) -> bool {
             match (old, new) {
                 (Value::Object(old), Value::Object(new)) => old
