@@ -324,7 +324,8 @@ fn check_refused(case: Case, ran: Result<(), Error>, status: Status) -> Result<(
     Err(Error::Failed(format!("{}: a spoilt signature verifies", case.name())))
 }
 
-/// How many different batches a case walks through: `items` lanes in all, two batches at least.
+/// Returns how many different batches a case walks through: `items` lanes in all, two batches at
+/// least.
 fn batches(items: usize, batch: usize) -> usize {
     items.div_ceil(batch).max(2)
 }

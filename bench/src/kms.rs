@@ -123,12 +123,12 @@ impl Case {
         format!("{}:{request}:{class}:{through}{due}", self.algorithm)
     }
 
-    /// Whether a server that is there may be asked for another case, too.
+    /// Returns whether a server that is there may be asked for another case, too.
     fn is_of_one_server(&self, other: &Case) -> bool {
         (self.clients > 1, self.is_of_many_keys()) == (other.clients > 1, other.is_of_many_keys())
     }
 
-    /// Whether it is about a store with many keys.
+    /// Returns whether it is about a store with many keys.
     fn is_of_many_keys(&self) -> bool {
         matches!(self.request, Request::Start | Request::ColdSign)
     }

@@ -93,7 +93,8 @@ impl Openssl {
         Ok(said.split(" (Library").next().unwrap_or_default().trim().to_owned())
     }
 
-    /// How the command has an algorithm that is called `name`, by the table of algorithms or by itself.
+    /// Returns how the command has an algorithm that is called `name`, by the table of algorithms
+    /// or by itself.
     fn look_up(&self, name: &str) -> Result<Support, Error> {
         let row = in_table(name);
         let main = row.and_then(|row| row.openssl.first().copied());

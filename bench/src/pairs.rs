@@ -53,12 +53,12 @@ pub(crate) fn key_shares(group: &str) -> Option<usize> {
     Some(row.public_key.max() + answer)
 }
 
-/// Whether a group is a curve alone, and no KEM.
+/// Returns whether a group is a curve alone, and no KEM.
 pub(crate) fn is_curve(group: &str) -> bool {
     group_row(group).is_some_and(|row| row.kind == Kind::KeyExchange)
 }
 
-/// How long a signature of `name` is, in bytes: the typical length where it varies.
+/// Returns how long a signature of `name` is, in bytes: the typical length where it varies.
 pub(crate) fn signature_bytes(name: &str) -> Option<usize> {
     match name {
         "RSA-2048" => Some(256),
@@ -82,8 +82,8 @@ pub(crate) fn signature(name: &str) -> Option<&'static Signature> {
     Signature::find(name).ok()
 }
 
-/// Whether TLS has no settled codepoint for a signature algorithm, so that a provider keeps it
-/// behind a switch.
+/// Returns whether TLS has no settled codepoint for a signature algorithm, so that a provider keeps
+/// it behind a switch.
 pub(crate) fn is_draft_in_tls(signature: &str) -> bool {
     Signature::find(signature).is_ok_and(|signature| signature.draft)
 }
@@ -93,8 +93,8 @@ pub(crate) fn drafts_in_tls() -> impl Iterator<Item = &'static str> {
     crate::tls::signatures().into_iter().filter(|name| is_draft_in_tls(name))
 }
 
-/// Whether a pair may be missing without anything being wrong: OpenSSL does not have it, and a
-/// provider may or may not.
+/// Returns whether a pair may be missing without anything being wrong: OpenSSL does not have it,
+/// and a provider may or may not.
 pub(crate) fn is_optional(group: &str, signature: &str) -> bool {
     let is_ours_alone = |row: &AlgorithmInfo| row.kind == Kind::Kem && row.openssl.is_empty();
     group_row(group).is_some_and(is_ours_alone) || is_draft_in_tls(signature)

@@ -271,7 +271,7 @@ fn lanes(
     Ok(lanes)
 }
 
-/// Whether a stack has a provider of that name; `default` is aws-lc-rs under rustls.
+/// Returns whether a stack has a provider of that name; `default` is aws-lc-rs under rustls.
 fn is_of(stack: Stack, provider: Provider) -> bool {
     match provider {
         Provider::Gabion | Provider::Default => true,

@@ -27,7 +27,7 @@ fn config(providers: &[Provider]) -> Config {
     }
 }
 
-/// Whether there is a bundle to test against.
+/// Returns whether there is a bundle to test against.
 fn bundle() -> bool {
     let prefix = settings().layout.prefix().to_path_buf();
     let found = settings().require_bundle().is_ok();
@@ -199,7 +199,7 @@ fn fips_serves_with_its_own_code() {
     assert_eq!((&*rows[1].kem_provider, &*rows[1].signature_provider), ("fips", "fips"));
 }
 
-/// Whether there is a bundle with our module in it.
+/// Returns whether there is a bundle with our module in it.
 fn module() -> bool {
     if !bundle() {
         return false;

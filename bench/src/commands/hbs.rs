@@ -80,7 +80,7 @@ struct RowPrinter {
 }
 
 impl RowPrinter {
-    /// Whether that worked.
+    /// Returns whether that worked.
     fn print<R: Serialize>(
         &mut self,
         row: &R,

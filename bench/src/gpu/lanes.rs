@@ -91,7 +91,7 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// How many lanes it has.
+    /// Returns how many lanes it has.
     pub fn count(&self) -> usize {
         self.status.len()
     }
@@ -131,7 +131,8 @@ impl<'a> Lanes<'a> {
         }
     }
 
-    /// Whether every lane succeeded, and the sample's results (or all of them) are the processor's; how many were compared.
+    /// Returns whether every lane succeeded, and the sample's results (or all of them) are the
+    /// processor's; how many were compared.
     ///
     /// # Errors
     /// `Failed`, with the first lane that is wrong.

@@ -121,7 +121,7 @@ impl Set {
         })
     }
 
-    /// How many signatures a key makes, where that is a number of 64 bits.
+    /// Returns how many signatures a key makes, where that is a number of 64 bits.
     pub fn signatures(&self) -> u64 {
         1u64.checked_shl(self.levels * self.h).unwrap_or(u64::MAX)
     }

@@ -34,7 +34,7 @@ pub(super) enum Exchange {
 }
 
 impl Exchange {
-    /// Whether our provider has it.
+    /// Returns whether our provider has it.
     pub(super) fn is_post_quantum(self) -> bool {
         matches!(self, Exchange::Kem { .. })
     }

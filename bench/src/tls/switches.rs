@@ -222,7 +222,7 @@ impl<'e> Pair<'e> {
     }
 }
 
-/// Whether a descriptor is readable, or becomes so within a time (negative: any).
+/// Returns whether a descriptor is readable, or becomes so within a time (negative: any).
 fn is_readable(descriptors: &[i32], milliseconds: i32) -> bool {
     let ask = |&fd: &i32| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut asked: Vec<_> = descriptors.iter().map(ask).collect();

@@ -40,7 +40,7 @@ pub fn render(rows: &[Row]) -> String {
     out
 }
 
-/// Whether the row's signature has no settled codepoint in TLS.
+/// Returns whether the row's signature has no settled codepoint in TLS.
 fn is_draft(row: &Row) -> bool {
     row.authentication.as_deref().is_some_and(pairs::is_draft_in_tls)
 }

@@ -23,7 +23,7 @@ const PLOTTED: [&str; 8] = [
     "ECDSA-P-256",
 ];
 
-/// How many times fewer, with two digits; a dash where there is nothing to compare.
+/// Returns how many times fewer, with two digits; a dash where there is nothing to compare.
 fn times(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "-".to_owned() }
 }

@@ -77,7 +77,7 @@ pub fn handshake(group: &str, signature: &str, cipher: &str, threads: usize) -> 
     format!("{group} + {signature}, {}{threads}", short.replace('_', "-"))
 }
 
-/// Which handshake gains most, and how much; nothing where none was compared.
+/// Returns which handshake gains most, and how much; nothing where none was compared.
 pub fn helps_most(gains: &[(f64, String)], who: &str) -> String {
     gains.iter().max_by(|a, b| a.0.total_cmp(&b.0)).map_or(String::new(), |(times, what)| {
         format!(" Where it helps most, {what}, {who} needs {times:.1} times less CPU.")

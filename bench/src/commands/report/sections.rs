@@ -15,7 +15,7 @@ use super::rows::{
     cell, count, distinct, handshake, helps_most, of_providers, provider_name, text, word,
 };
 
-/// Whether a row has a place in the page.
+/// Returns whether a row has a place in the page.
 pub fn is_shown(record: &Record) -> bool {
     !matches!(
         record.row,
@@ -56,7 +56,7 @@ pub fn parts(records: &[Record]) -> Vec<Part> {
         .collect()
 }
 
-/// Whether two places are one machine, whatever kernel and compiler it had.
+/// Returns whether two places are one machine, whatever kernel and compiler it had.
 fn is_same(one: &Host, other: &Host, with_cores: bool) -> bool {
     match (one, other) {
         (Host::Machine(one), Host::Machine(other)) => {
