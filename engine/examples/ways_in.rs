@@ -203,8 +203,8 @@ fn threads(engine: &Engine) -> Result<(), Error> {
     Ok(())
 }
 
-/// How much faster two threads are than one, by the fastest runs of each: others on the machine only
-/// ever slow a run down.
+/// Returns how much faster two threads are than one, by the fastest runs of each: others on the
+/// machine only ever slow a run down.
 fn gain(samples: usize, mut run: impl FnMut(NonZero<usize>)) -> f64 {
     let one = NonZero::<usize>::MIN;
     let mut fastest = [f64::INFINITY; 2];

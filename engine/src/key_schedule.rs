@@ -295,8 +295,8 @@ const STARTS: [Start; 2] = [
 ];
 
 impl Start {
-    /// Whether a previous secret is this early secret, and the label that of the salt. It says
-    /// whether there is a pre-shared key, which the messages of the handshake say too.
+    /// Returns whether a previous secret is this early secret, and the label that of the salt. It
+    /// says whether there is a pre-shared key, which the messages of the handshake say too.
     fn goes_on(&self, previous: &[u8], label: Label<'_>) -> bool {
         label.prefix == b"tls13 "
             && label.label == b"derived"

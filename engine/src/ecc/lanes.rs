@@ -17,7 +17,7 @@ const PUBLIC_KEYS_MIN: usize = 3;
 /// which is slower than the library that serves single operations.
 pub(crate) const LANES_OF_CURVES: usize = 8;
 
-/// Whether a backend serves the operations on a curve.
+/// Returns whether a backend serves the operations on a curve.
 fn serve(engine: &Engine, curve: Curve) -> Result<bool, Error> {
     Ok(curve == Curve::X25519 && engine.backend_for(Algorithm::X25519)?.lanes() >= LANES_OF_CURVES)
 }

@@ -126,7 +126,7 @@ pub(crate) fn self_test(parts: Parts) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether a combiner of X-Wing gives the known answer.
+/// Returns whether a combiner of X-Wing gives the known answer.
 fn is_known_answer(
     combiner: impl FnOnce(&[u8], &[u8], &[u8], &[u8]) -> Zeroizing<[u8; 32]>,
 ) -> bool {

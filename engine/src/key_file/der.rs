@@ -179,7 +179,7 @@ fn first_tags(der: &[u8]) -> pkcs8::der::Result<[Option<Tag>; 3]> {
 const BER: &str = "is BER, with lengths that DER does not have; expected DER: `openssl pkey -in OLD -out \
                    NEW`, with -pubin before a public key, writes it so";
 
-/// Whether the lengths of a SEQUENCE, or of its first fields, are those of BER.
+/// Returns whether the lengths of a SEQUENCE, or of its first fields, are those of BER.
 fn is_ber(der: &[u8]) -> bool {
     use ErrorKind::{IndefiniteLength, Length, Overlength};
     first_tags(der)

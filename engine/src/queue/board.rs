@@ -93,13 +93,13 @@ impl Board {
         lock(&self.state).turns.pop_front()
     }
 
-    /// How many turns wait.
+    /// Returns how many turns wait.
     #[cfg(any(test, fuzzing))]
     pub(super) fn turns(&self) -> usize {
         lock(&self.state).turns.len()
     }
 
-    /// How many jobs were taken and are not over.
+    /// Returns how many jobs were taken and are not over.
     #[cfg(any(test, fuzzing))]
     pub(super) fn pending(&self) -> usize {
         lock(&self.state).pending

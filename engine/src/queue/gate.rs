@@ -202,7 +202,7 @@ impl<J: Job> Gate<J> {
         lock(&self.line).close();
     }
 
-    /// How many jobs wait.
+    /// Returns how many jobs wait.
     pub(super) fn len(&self) -> usize {
         lock(&self.line).len()
     }
@@ -217,7 +217,7 @@ impl<J: Job> Gate<J> {
         &self.context
     }
 
-    /// How many roles are taken.
+    /// Returns how many roles are taken.
     #[cfg(any(test, fuzzing))]
     pub(super) fn leaders(&self) -> usize {
         lock(&self.line).leaders()

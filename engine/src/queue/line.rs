@@ -87,12 +87,12 @@ impl<E> Line<E> {
         self.is_closed
     }
 
-    /// How many wait.
+    /// Returns how many wait.
     pub(super) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// How many roles are taken.
+    /// Returns how many roles are taken.
     #[cfg(any(test, fuzzing))]
     pub(super) fn leaders(&self) -> usize {
         self.leaders

@@ -228,8 +228,8 @@ impl Engine {
         done
     }
 
-    /// Which of the untried slots is next, and where it stands: the first, or a later one that is
-    /// cheaper.
+    /// Returns which of the untried slots is next, and where it stands: the first, or a later one
+    /// that is cheaper.
     #[inline]
     fn choose(
         &self,

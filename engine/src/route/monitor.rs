@@ -25,12 +25,12 @@ impl<'a> MonitoredBackend<'a> {
         MonitoredBackend { backend, done, declined, lacked_memory, lost }
     }
 
-    /// Whether it lost a batch.
+    /// Returns whether it lost a batch.
     pub(super) fn was_lost(&self) -> bool {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Whether a lane of it lacked memory.
+    /// Returns whether a lane of it lacked memory.
     pub(super) fn lacked_memory(&self) -> bool {
         self.lacked_memory.load(Ordering::Relaxed)
     }

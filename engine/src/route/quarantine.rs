@@ -66,7 +66,7 @@ impl Quarantine {
         since(self.word.load(Ordering::Acquire)) != 0
     }
 
-    /// Whether it is available, or was lost long enough ago to be probed.
+    /// Returns whether it is available, or was lost long enough ago to be probed.
     pub(super) fn may_be_probed(&self) -> bool {
         let word = self.word.load(Ordering::Acquire);
         since(word) == 0 || self.is_long_ago(since(word))

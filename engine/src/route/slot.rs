@@ -153,7 +153,7 @@ impl Slot {
         Slot { backend, tests, health, quarantine, panicked, counts }
     }
 
-    /// Whether it is a device: it has no kernels.
+    /// Returns whether it is a device: it has no kernels.
     pub(crate) fn is_device(&self) -> bool {
         self.counts.is_some()
     }
@@ -201,7 +201,8 @@ impl Slot {
         }
     }
 
-    /// Whether it may be chosen for a task, as far as it is known: what was not tested may be fit.
+    /// Returns whether it may be chosen for a task, as far as it is known: what was not tested may
+    /// be fit.
     pub(crate) fn may_be_fit(&self, algorithm: Algorithm, task: Task) -> bool {
         match self.verdict(algorithm, Some(task)) {
             Some(fit) => fit == Fit::Yes,
@@ -209,17 +210,17 @@ impl Slot {
         }
     }
 
-    /// Whether it gave no wrong answer of this algorithm so far.
+    /// Returns whether it gave no wrong answer of this algorithm so far.
     pub(crate) fn is_unblamed(&self, algorithm: Algorithm) -> bool {
         self.health(algorithm).record().verdict != Verdict::Failed
     }
 
-    /// Whether it runs this algorithm, and ran its test.
+    /// Returns whether it runs this algorithm, and ran its test.
     pub(crate) fn has_passed(&self, algorithm: Algorithm) -> bool {
         self.verdict(algorithm, None) == Some(Fit::Yes)
     }
 
-    /// Whether it lost a batch, and has passed no test since.
+    /// Returns whether it lost a batch, and has passed no test since.
     pub(crate) fn is_quarantined(&self) -> bool {
         self.quarantine.is_quarantined()
     }

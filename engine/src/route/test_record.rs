@@ -71,13 +71,13 @@ impl TaskSupport {
         TaskSupport { done: self.done.and(other.done), declined: self.declined.and(other.declined) }
     }
 
-    /// Whether any task ran, which shows that the backend is there.
+    /// Returns whether any task ran, which shows that the backend is there.
     pub(super) fn ran_any(self) -> bool {
         !self.done.is_empty()
     }
 
-    /// Whether it may be asked for a task; for any if none is named. What was tested without the
-    /// backend, which did and declined nothing, is for all.
+    /// Returns whether it may be asked for a task; for any if none is named. What was tested
+    /// without the backend, which did and declined nothing, is for all.
     pub(super) fn allows(self, task: Option<Task>) -> bool {
         match task {
             Some(task) => !self.declined.has(task),

@@ -64,7 +64,7 @@ impl DoubleControl {
         self.runs.load(Ordering::Relaxed)
     }
 
-    /// How many batches come while something is done.
+    /// Returns how many batches come while something is done.
     fn runs_in<T>(&self, act: impl FnOnce() -> T) -> (T, usize) {
         let before = self.runs();
         let made = act();
@@ -156,7 +156,7 @@ fn secrets<'b>(batch: &'b mut Batch<'_>) -> Option<&'b mut [[u8; 32]]> {
     }
 }
 
-/// Whether a batch is of these tests, whose randomness is one byte over and over, and of no
+/// Returns whether a batch is of these tests, whose randomness is one byte over and over, and of no
 /// self-test.
 fn is_ours(batch: &Batch<'_>) -> bool {
     match &batch.operation {
@@ -260,7 +260,7 @@ fn is_unserved(engine: &Engine, algorithm: Algorithm) {
     );
 }
 
-/// Whether a backend was withdrawn for an algorithm at least.
+/// Returns whether a backend was withdrawn for an algorithm at least.
 fn is_withdrawn(engine: &Engine, at: usize) -> bool {
     engine.slots[at].reasons().is_some()
 }

@@ -38,7 +38,7 @@ impl Numbers {
     }
 }
 
-/// How many seeds each algorithm has.
+/// Returns how many seeds each algorithm has.
 fn rounds() -> u64 {
     let soak = std::env::var("GABION_SOAK").ok().and_then(|count| count.parse::<u64>().ok());
     soak.map_or(1, |count| count.div_ceil(10_000).max(1))

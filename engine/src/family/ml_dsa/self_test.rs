@@ -366,8 +366,8 @@ impl Row {
         sig
     }
 
-    /// Which coefficients have a hint, polynomial by polynomial: nearly as many as there may be, so
-    /// that some stand at the ends of the range of w1.
+    /// Returns which coefficients have a hint, polynomial by polynomial: nearly as many as there
+    /// may be, so that some stand at the ends of the range of w1.
     fn hints(&self) -> impl Iterator<Item = Vec<u8>> {
         let each = self.omega / self.k;
         (0..self.k).map(move |row| {

@@ -8,9 +8,9 @@ use sha3::digest::{ExtendableOutput, Update, XofReader};
 
 use crate::known_answers::{all_ok, check_digest, expect_statuses, message, seed};
 
-/// Which seeds the lanes take: nine in a row, and eight of which two at least, of each parameter
-/// set, need more than three blocks for an entry of their matrix (SampleNTT; some 7 of 1000 entries
-/// do).
+/// Returns which seeds the lanes take: nine in a row, and eight of which two at least, of each
+/// parameter set, need more than three blocks for an entry of their matrix (SampleNTT; some 7 of
+/// 1000 entries do).
 fn lanes() -> Vec<usize> {
     (0..9).chain(92..100).collect()
 }
