@@ -252,8 +252,8 @@ impl PausePolicy {
         }
     }
 
-    /// Whether an operation should pause: others are busy, or it is time to see whether others
-    /// come.
+    /// Returns whether an operation should pause: others are busy, or it is time to see whether
+    /// others come.
     fn wants_a_pause(&self) -> bool {
         if self.busy.load(Ordering::Relaxed) > 0 {
             return true;
@@ -503,7 +503,7 @@ impl Waiter {
         unsafe { libc::read(self.fd, (&raw mut count).cast(), 8) };
     }
 
-    /// Whether no result is expected any more.
+    /// Returns whether no result is expected any more.
     fn is_free(&self) -> bool {
         matches!(*lock(&self.state), State::Idle | State::Done(_))
     }

@@ -180,9 +180,9 @@ impl Failure {
         }
     }
 
-    /// Whether the fault is ours or the machine's, not the caller's. Such a fault is also told on
-    /// stderr: OpenSSL may drop the error and go on with another provider. A lack of memory is not:
-    /// it passes, and the rest of the process says the same.
+    /// Returns whether the fault is ours or the machine's, not the caller's. Such a fault is also
+    /// told on stderr: OpenSSL may drop the error and go on with another provider. A lack of memory
+    /// is not: it passes, and the rest of the process says the same.
     pub fn is_fault(&self) -> bool {
         use gabion_engine::{Error, Status};
         matches!(

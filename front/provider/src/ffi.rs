@@ -160,7 +160,7 @@ impl Param {
         Param::of(key, OCTETS, value)
     }
 
-    /// Whether this is the parameter of that name.
+    /// Returns whether this is the parameter of that name.
     #[cfg(test)]
     pub fn is(&self, key: &CStr) -> bool {
         // SAFETY: keys are C strings, but for that of a list's end.
@@ -209,7 +209,7 @@ impl<'a> ParamsIn<'a> {
         None
     }
 
-    /// Whether there is no parameter.
+    /// Returns whether there is no parameter.
     pub fn is_empty(self) -> bool {
         // SAFETY: the caller of `new` vouches for a list with an end.
         self.first.is_null() || unsafe { (*self.first).key.is_null() }
@@ -326,7 +326,7 @@ impl Param {
         unsafe { bytes(self.data.cast_const().cast(), self.data_size) }.ok_or_else(wrong)
     }
 
-    /// Whether it is a text.
+    /// Returns whether it is a text.
     pub fn is_text(&self) -> bool {
         self.data_type == UTF8
     }
@@ -416,12 +416,12 @@ impl<'a> ParamsOut<'a> {
         }
     }
 
-    /// Whether a parameter is asked for.
+    /// Returns whether a parameter is asked for.
     pub fn asks_for(&mut self, key: &'static CStr) -> bool {
         self.find(key).is_some()
     }
 
-    /// Whether a parameter is asked for as a text.
+    /// Returns whether a parameter is asked for as a text.
     pub fn asks_for_text(&mut self, key: &'static CStr) -> bool {
         self.find(key).is_some_and(|param| param.is_text())
     }

@@ -76,7 +76,8 @@ impl Fibres {
         }
     }
 
-    /// Whether the program of a job wants to be called back instead of waiting for a descriptor.
+    /// Returns whether the program of a job wants to be called back instead of waiting for a
+    /// descriptor.
     ///
     /// # Safety
     /// `context` is that of the job that runs.

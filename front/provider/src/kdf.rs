@@ -199,7 +199,7 @@ impl Context {
         [&mut self.key, &mut self.salt, &mut self.prefix, &mut self.label, &mut self.data]
     }
 
-    /// How many bytes a derivation gives; where any number may be asked for, the largest.
+    /// Returns how many bytes a derivation gives; where any number may be asked for, the largest.
     fn size(&self) -> Result<usize, Failure> {
         match (self.mode, self.hash) {
             (Some(Mode::Extract), Some(hash)) => Ok(hash.len()),
@@ -286,7 +286,7 @@ fn name_of(hash: Hash) -> &'static CStr {
     }
 }
 
-/// Whether a property query (property(7)) can be answered with what has the one property
+/// Returns whether a property query (property(7)) can be answered with what has the one property
 /// `provider=gabion`. What cannot be read cannot be answered.
 fn is_ours(query: &[u8]) -> bool {
     let Ok(query) = std::str::from_utf8(query) else { return false };
@@ -294,7 +294,7 @@ fn is_ours(query: &[u8]) -> bool {
     query.is_empty() || query.split(',').all(|clause| is_met(clause.trim()))
 }
 
-/// Whether a clause of a query is met; one with a question mark need not be.
+/// Returns whether a clause of a query is met; one with a question mark need not be.
 fn is_met(clause: &str) -> bool {
     if clause.starts_with(['?', '-']) {
         return true;

@@ -102,7 +102,7 @@ pub fn shared(key: &keys::Key) -> keys::Key {
     }
 }
 
-/// Whether both are the same key, as far as `private` asks for.
+/// Returns whether both are the same key, as far as `private` asks for.
 pub fn matches(one: &keys::Key, other: &keys::Key, private: bool) -> bool {
     if one.public_bytes() != other.public_bytes() {
         return false;
@@ -179,7 +179,7 @@ impl Key {
         })
     }
 
-    /// Whether the key came in bare.
+    /// Returns whether the key came in bare.
     pub fn is_bare(&self) -> bool {
         self.material.get().is_some_and(|material| material.is_bare)
     }
@@ -200,7 +200,7 @@ impl Key {
         self.signer.as_ref()
     }
 
-    /// Whether it can do what takes a private key.
+    /// Returns whether it can do what takes a private key.
     pub fn is_private(&self) -> bool {
         self.signer.is_some() || self.private().is_some()
     }

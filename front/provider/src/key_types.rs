@@ -239,7 +239,7 @@ impl KeyType {
         unique
     }
 
-    /// Whether its code is in this build.
+    /// Returns whether its code is in this build.
     pub fn is_built(self) -> bool {
         self.info().family.is_built()
     }
@@ -250,7 +250,7 @@ impl KeyType {
         self.hash.is_none() && !self.info().openssl.is_empty()
     }
 
-    /// Whether it is a key exchange, which is served where a switch says so.
+    /// Returns whether it is a key exchange, which is served where a switch says so.
     pub fn is_exchange(self) -> bool {
         self.info().kind == Kind::KeyExchange
     }
@@ -261,8 +261,8 @@ impl KeyType {
         self.info().seed.filter(|_| !self.is_exchange())
     }
 
-    /// Whether a private key keeps the seed that it was made of: what is drawn for an SLH-DSA key
-    /// is most of the private key, and no form of it (RFC 9909, section 6).
+    /// Returns whether a private key keeps the seed that it was made of: what is drawn for an
+    /// SLH-DSA key is most of the private key, and no form of it (RFC 9909, section 6).
     pub fn keeps_seed(self) -> bool {
         self.seed_len().is_some() && self.info().family != Family::SlhDsa
     }

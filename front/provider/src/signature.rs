@@ -249,7 +249,7 @@ impl Context {
         Ok(MessageBuffer::Hashed(Pieces::to_mu(public, context)?))
     }
 
-    /// Whether pieces came that are hashed to mu.
+    /// Returns whether pieces came that are hashed to mu.
     fn came_to_mu(&self) -> bool {
         self.algorithm.hash.is_none() && matches!(self.buffer, Some(MessageBuffer::Hashed(_)))
     }
@@ -634,7 +634,7 @@ static FORM: [Param; 4] = [
     Param::END,
 ];
 
-/// How many of [`PARAMETERS`] an algorithm does not take.
+/// Returns how many of [`PARAMETERS`] an algorithm does not take.
 fn left_out(key_type: KeyType) -> usize {
     use Algorithm as A;
     match key_type.info().family {

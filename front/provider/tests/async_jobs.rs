@@ -121,7 +121,7 @@ impl Pair {
     }
 }
 
-/// Whether this thread can be cancelled, as a thread can at first.
+/// Returns whether this thread can be cancelled, as a thread can at first.
 fn is_cancellable() -> bool {
     unsafe extern "C" {
         fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
@@ -135,7 +135,7 @@ fn is_cancellable() -> bool {
     before == 0
 }
 
-/// Whether one of the descriptors is readable, now.
+/// Returns whether one of the descriptors is readable, now.
 fn is_readable(descriptors: &[c_int]) -> bool {
     let ask = |&fd: &c_int| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
     let mut asked: Vec<_> = descriptors.iter().map(ask).collect();

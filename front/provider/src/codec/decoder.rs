@@ -271,7 +271,7 @@ impl Decoder {
             && READING.iter().any(|(of, names)| *of == family && names.iter().any(is_told))
     }
 
-    /// Whether this is an identifier of its public keys.
+    /// Returns whether this is an identifier of its public keys.
     fn names(&self, oid: &str) -> bool {
         [self.key_type.oid(), self.key_type.oid_before()].contains(&Some(oid))
     }
@@ -343,8 +343,8 @@ impl DecodedKey {
 }
 
 impl Failure {
-    /// Whether another provider may do better: with a form of private key that is no standard's, or
-    /// where the fault is ours.
+    /// Returns whether another provider may do better: with a form of private key that is no
+    /// standard's, or where the fault is ours.
     fn is_others_business(&self) -> bool {
         matches!(self, Failure::Engine(Error::KeyFile(_))) || self.is_fault()
     }
@@ -391,7 +391,8 @@ impl Prefix {
         der.strip_prefix(&self.bytes[..]).filter(|key| key.len() == self.key_len)
     }
 
-    /// Whether a structure has this algorithm's identifier where a SubjectPublicKeyInfo has it.
+    /// Returns whether a structure has this algorithm's identifier where a SubjectPublicKeyInfo has
+    /// it.
     fn is_head_of(&self, der: &[u8]) -> bool {
         let identifier = &self.bytes[self.identifier.clone()];
         (2..=4).any(|at| der.get(at..).is_some_and(|rest| rest.starts_with(identifier)))

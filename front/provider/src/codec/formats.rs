@@ -44,8 +44,8 @@ const OUTPUT: &CStr = c"ml-dsa.output_formats";
 /// The provider's parameter that lists what is read.
 const INPUT: &CStr = c"ml-dsa.input_formats";
 
-/// Whether the lists are for keys of this algorithm: they have several forms, and no encoder or
-/// decoder of the default provider, which would follow the lists itself.
+/// Returns whether the lists are for keys of this algorithm: they have several forms, and no
+/// encoder or decoder of the default provider, which would follow the lists itself.
 fn is_listed(key_type: KeyType) -> bool {
     key_type.info().family == Family::MlDsa && !key_type.is_known_object()
 }
@@ -99,8 +99,8 @@ fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
     })
 }
 
-/// Whether a private key came in one of the forms that no standard has. What they are for the
-/// default provider's keys, they are not for those that it lacks.
+/// Returns whether a private key came in one of the forms that no standard has. What they are for
+/// the default provider's keys, they are not for those that it lacks.
 pub fn is_foreign(algorithm: KeyType, key: &Private) -> bool {
     let is_standard = |forms: Forms<'_>| {
         forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key.max())

@@ -192,12 +192,12 @@ impl<T> State<T> {
 
 #[cfg(test)]
 impl<T> Shelves<T> {
-    /// How many lie on a shelf.
+    /// Returns how many lie on a shelf.
     pub fn stock(&self, place: usize) -> usize {
         self.lock().shelves[place].things.len()
     }
 
-    /// Whether a shelf is filled when it is half empty.
+    /// Returns whether a shelf is filled when it is half empty.
     #[cfg(not(loom))]
     pub fn is_filled(&self, place: usize) -> bool {
         self.lock().shelves[place].is_filled

@@ -431,7 +431,7 @@ unsafe fn write_names(start: *mut u8, fresh: &[u8]) {
     }
 }
 
-/// Whether a byte of the file is the same in every file of this build; the others count.
+/// Returns whether a byte of the file is the same in every file of this build; the others count.
 fn is_name(at: usize) -> bool {
     match at.checked_sub(size_of::<Header>()) {
         None => at < std::mem::offset_of!(Header, loads),

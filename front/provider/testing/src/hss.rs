@@ -98,7 +98,7 @@ impl Signer {
     }
 }
 
-/// Whether that crate takes a signature for good.
+/// Returns whether that crate takes a signature for good.
 pub fn verify(public: &[u8], message: &[u8], signature: &[u8]) -> bool {
     hbs_lms::verify::<Sha256_256>(message, signature, public).is_ok()
 }

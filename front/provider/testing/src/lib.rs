@@ -128,7 +128,7 @@ pub fn lib_prefix() -> PathBuf {
     std::env::var_os(OTHER).map_or_else(prefix, PathBuf::from)
 }
 
-/// Whether this process was started again; a test by that name does nothing otherwise.
+/// Returns whether this process was started again; a test by that name does nothing otherwise.
 pub fn started_again() -> bool {
     std::env::var_os("GABION_STATS").is_some()
 }

@@ -436,7 +436,7 @@ impl Drop for Context {
 }
 
 impl Libcrypto {
-    /// How many errors this thread's queue holds; it is empty afterwards.
+    /// Returns how many errors this thread's queue holds; it is empty afterwards.
     pub fn take_errors(&self) -> usize {
         // SAFETY: no argument.
         std::iter::repeat_with(|| unsafe { (self.ERR_get_error)() })
@@ -621,7 +621,7 @@ impl Key<'_> {
         (done == 1).then_some(out)
     }
 
-    /// Which digest goes with the key, and whether it must be that one (2) or may (1).
+    /// Returns which digest goes with the key, and whether it must be that one (2) or may (1).
     pub fn default_digest(&self) -> (c_int, String) {
         let mut name = [0; 64];
         // SAFETY: a live key, room as long as said; the answer is a C string.
@@ -870,7 +870,7 @@ impl Kdf {
         (done == 1).then_some((list[0].return_size, out))
     }
 
-    /// How many bytes it says that it gives.
+    /// Returns how many bytes it says that it gives.
     pub fn size(&mut self) -> usize {
         // SAFETY: a live context.
         unsafe { (self.lib.EVP_KDF_CTX_get_kdf_size)(self.raw) }

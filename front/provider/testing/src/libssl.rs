@@ -410,8 +410,8 @@ impl Connection<'_> {
         }
     }
 
-    /// How many signature algorithms the peer of a server offers, and how many both sides know. libssl
-    /// looks each one up.
+    /// Returns how many signature algorithms the peer of a server offers, and how many both sides
+    /// know. libssl looks each one up.
     pub fn signature_algorithms(&self) -> (c_int, c_int) {
         let (mut signature, mut hash, mut both, mut raw) = (0, 0, 0, [0; 2]);
         let [high, low] = &mut raw;

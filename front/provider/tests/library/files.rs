@@ -555,7 +555,7 @@ fn private_keys_of(place: &TestFolder, folder: &Path, anchor: &str) -> usize {
 const FORMATS: [(&str, (bool, bool)); 3] =
     [("seed-priv", (true, true)), ("priv-only", (false, true)), ("seed-only", (true, false))];
 
-/// Whether a private key's file holds the seed, and whether it holds the expanded key.
+/// Returns whether a private key's file holds the seed, and whether it holds the expanded key.
 fn forms_in(place: &TestFolder, pem: &str) -> (bool, bool) {
     let text = String::from_utf8(place.bytes(pem)).unwrap();
     let (_, der) = SecretDocument::from_pem(&text).unwrap();

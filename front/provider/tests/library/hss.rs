@@ -24,8 +24,8 @@ fn certified(place: &TestFolder, shape: &[W], seed: u8) -> (Signer, Vec<u8>) {
     (signer, certificate)
 }
 
-/// Whether messages that sign their content itself are verified: of the releases that are tried, from 4.0 on.
-/// Earlier ones have a digest to hand over and no content.
+/// Returns whether messages that sign their content itself are verified: of the releases that are
+/// tried, from 4.0 on. Earlier ones have a digest to hand over and no content.
 fn knows_content_itself(place: &TestFolder) -> bool {
     !place.openssl(Side::Stock, "version").contains("OpenSSL 3.")
 }

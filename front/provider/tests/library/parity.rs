@@ -355,7 +355,8 @@ fn parameters_are_converted_as_by_the_default_provider() {
     differences.are_none();
 }
 
-/// Whether a number says how a message comes: 0 and 1 do, and ours refuses others when they are set.
+/// Returns whether a number says how a message comes: 0 and 1 do, and ours refuses others when they
+/// are set.
 fn is_encoding(bytes: &[u8]) -> bool {
     bytes.iter().all(|&byte| byte == 0) || bytes[0] == 1
 }

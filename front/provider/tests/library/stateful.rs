@@ -50,7 +50,7 @@ fn make_of(place: &TestFolder, name: &str, sets: Sets, encoding: Encoding, first
     std::fs::write(place.path(&format!("{name}.raw")), made.public()).unwrap();
 }
 
-/// How many indexes of a key are used, none of which was lost.
+/// Returns how many indexes of a key are used, none of which was lost.
 fn used(place: &TestFolder, name: &str) -> u64 {
     let status = status(&Environment::real(), &place.path(name)).unwrap();
     assert_eq!(status.remaining.burnt, 0, "{name}");

@@ -348,7 +348,7 @@ fn replace(bytes: &mut Vec<u8>, share: &[u8]) {
     }
 }
 
-/// Whether a handshake is tried with a share of every length: minutes.
+/// Returns whether a handshake is tried with a share of every length: minutes.
 fn every_length() -> bool {
     std::env::var_os("GABION_SOAK").is_some()
 }

@@ -140,8 +140,8 @@ fn a_call_leaves_no_context_behind() {
     }
 }
 
-/// Whether the queue says why a call failed, as far as that is ours: OpenSSL refuses some lengths without
-/// a word.
+/// Returns whether the queue says why a call failed, as far as that is ours: OpenSSL refuses some
+/// lengths without a word.
 fn says_why(mode: &Mode) -> bool {
     LIB.take_errors() > 0 || mode.query == "fips=yes"
 }

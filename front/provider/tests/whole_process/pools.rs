@@ -22,7 +22,7 @@ fn switched_on() -> TestFolder {
     place
 }
 
-/// How many threads of this process make keys.
+/// Returns how many threads of this process make keys.
 fn threads() -> usize {
     let names = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
     let names = names.filter_map(|task| std::fs::read_to_string(task.path().join("comm")).ok());
