@@ -57,7 +57,7 @@ fn newest(cache: &Path, line: &str) -> Option<PathBuf> {
     numbered.max().map(|(_, place)| place)
 }
 
-/// Whether a bundle is of this line of OpenSSL, as its own description says.
+/// Returns whether a bundle is of this line of OpenSSL, as its own description says.
 fn is_of(place: &Path, line: &str) -> bool {
     std::fs::read_to_string(place.join("gabion-bundle.json"))
         .is_ok_and(|text| text.contains(&format!("\"version\": \"{line}.")))
