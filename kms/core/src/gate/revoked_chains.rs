@@ -46,7 +46,7 @@ pub struct RevokedChains {
 }
 
 impl RevokedChains {
-    /// Whether the token with this chain, or a token that it was made of, is revoked.
+    /// Returns whether the token with this chain, or a token that it was made of, is revoked.
     pub fn has(&self, chain: &[TagDigest]) -> bool {
         chain.iter().any(|digest| self.ends.contains(digest))
     }
@@ -111,7 +111,7 @@ impl RevokedChains {
         rest.is_empty().then_some(())
     }
 
-    /// Whether this chain, or a prefix of it, is in the set.
+    /// Returns whether this chain, or a prefix of it, is in the set.
     fn is_within(&self, chain: &[TagDigest]) -> bool {
         (1..=chain.len()).any(|len| self.chains.contains(&chain[..len]))
     }

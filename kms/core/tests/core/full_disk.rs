@@ -76,7 +76,7 @@ fn write(name: &str, before: u64, byte: u8) -> Transaction {
     Transaction::new().put(record(name), before, value.clone()).put(other, before, value)
 }
 
-/// Which transactions of a file are there, whole.
+/// Returns which transactions of a file are there, whole.
 fn found(at: &Path) -> Vec<(String, u64)> {
     let store = SqliteStore::open(at, Options::default()).unwrap();
     store.check().unwrap();

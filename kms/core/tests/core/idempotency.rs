@@ -61,7 +61,7 @@ impl KillableStore {
         matches!(self.killed, KillPoint::BeforeCommit(at) | KillPoint::AfterCommit(at) if begun > at)
     }
 
-    /// How many commits it was asked for.
+    /// Returns how many commits it was asked for.
     pub fn count(&self) -> usize {
         self.commits.load(Ordering::SeqCst)
     }

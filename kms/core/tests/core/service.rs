@@ -155,7 +155,7 @@ thread_local! {
     static ASIDE: Cell<usize> = const { Cell::new(0) };
 }
 
-/// How often something runs aside.
+/// Returns how often something runs aside.
 fn run_blocking<T>(act: impl FnOnce() -> T) -> (T, usize) {
     let before = ASIDE.get();
     let made = act();
