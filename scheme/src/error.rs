@@ -140,7 +140,7 @@ impl Status {
         }
     }
 
-    /// Whether the lane's output may be used.
+    /// Returns whether the lane's output may be used.
     pub fn is_ok(self) -> bool {
         self == Status::Ok
     }

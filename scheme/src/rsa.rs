@@ -128,7 +128,7 @@ impl PublicKey {
         &self.bytes
     }
 
-    /// Whether a signature verifies.
+    /// Returns whether a signature verifies.
     pub fn verify(&self, params: Params, message: &[u8], sig: &[u8]) -> bool {
         let hash = params.hash(message);
         let verified = match (params.padding, params.bits > 3072) {

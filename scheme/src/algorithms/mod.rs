@@ -254,8 +254,8 @@ impl Family {
         }
     }
 
-    /// Whether its code is in this build. Dispatchers ask, each of a family that they name, and what they do
-    /// not call the linker leaves out.
+    /// Returns whether its code is in this build. Dispatchers ask, each of a family that they name,
+    /// and what they do not call the linker leaves out.
     pub const fn is_built(self) -> bool {
         match self {
             Family::MlKem => cfg!(feature = "ml-kem"),
@@ -300,7 +300,7 @@ impl Size {
         }
     }
 
-    /// Whether two values may differ in length.
+    /// Returns whether two values may differ in length.
     pub const fn varies(self) -> bool {
         self.exact().is_none()
     }
@@ -324,7 +324,8 @@ impl Part {
         }
     }
 
-    /// Whether the part is RSA: its keys take longest to make, and their encodings have no fixed length.
+    /// Returns whether the part is RSA: its keys take longest to make, and their encodings have no
+    /// fixed length.
     pub const fn is_rsa(self) -> bool {
         matches!(self, Part::Rsa(_))
     }
@@ -469,7 +470,7 @@ impl AlgorithmInfo {
         self.parts.iter().filter_map(|part| part.algorithm())
     }
 
-    /// Whether a part is RSA.
+    /// Returns whether a part is RSA.
     pub fn has_rsa(&self) -> bool {
         self.parts.iter().any(|part| part.is_rsa())
     }

@@ -36,7 +36,7 @@ const fn row(scheme: Scheme) -> AlgorithmInfo {
 }
 
 impl Algorithm {
-    /// Which of the two it is; none where it is another family's.
+    /// Returns which of the two it is; none where it is another family's.
     pub const fn xmss(self) -> Option<Scheme> {
         match self {
             Algorithm::Xmss => Some(Scheme::Xmss),

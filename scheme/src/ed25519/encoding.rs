@@ -22,10 +22,10 @@ const ORDER_8: [[u8; 32]; 2] = [
     ],
 ];
 
-/// Whether bytes may be a point under the strict rules: y is below p, and is not that of a point of
-/// small order. Such a y belongs to points of small order only, so that the sign does not matter;
-/// and as x = 0 has small order, nothing is left whose sign could be wrong. Says nothing about
-/// whether there is a point with this y.
+/// Returns whether bytes may be a point under the strict rules: y is below p, and is not that of a
+/// point of small order. Such a y belongs to points of small order only, so that the sign does not
+/// matter; and as x = 0 has small order, nothing is left whose sign could be wrong. Says nothing
+/// about whether there is a point with this y.
 pub(super) fn is_admitted(bytes: &[u8; 32]) -> bool {
     let mut y = *bytes;
     y[31] &= 0x7f;

@@ -37,7 +37,7 @@ impl SigningKey {
         }
     }
 
-    /// Whether a key has been put in.
+    /// Returns whether a key has been put in.
     pub fn is_expanded(&self) -> bool {
         self.is_expanded
     }

@@ -35,8 +35,8 @@ impl<'a> VerifyKeys<'a> {
         }
     }
 
-    /// Whether the rules admit the lane's key, as far as its bytes alone say. A known key was
-    /// admitted when it was decoded, by rules that may have been others.
+    /// Returns whether the rules admit the lane's key, as far as its bytes alone say. A known key
+    /// was admitted when it was decoded, by rules that may have been others.
     fn is_admitted(&self, lane: usize) -> bool {
         self.rules() == Rules::Zip215 || is_admitted(self.lane(lane).encoded())
     }

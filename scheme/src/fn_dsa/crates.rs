@@ -136,7 +136,7 @@ impl Signer {
 }
 
 impl Verifier {
-    /// Whether a padded signature verifies.
+    /// Returns whether a padded signature verifies.
     pub(super) fn verify(&self, parts: &Parts<'_>, sig: &[u8]) -> bool {
         let Parts { context, hash, data } = *parts;
         macro_rules! verify {

@@ -208,7 +208,8 @@ fn transform(values: &mut [i32]) {
     }
 }
 
-/// Whether P divides it: the quotient is the product with P's inverse, which for others is too large.
+/// Returns whether P divides it: the quotient is the product with P's inverse, which for others is
+/// too large.
 fn is_multiple(value: i64) -> bool {
     const LARGEST: u64 = (i64::MAX / P as i64) as u64;
     (value.wrapping_mul(P_INVERSE) as u64).wrapping_add(LARGEST) <= 2 * LARGEST

@@ -31,13 +31,13 @@ pub(crate) trait Layers {
     /// The secret that a tree's leaves derive from.
     type Secret: TreeSecret;
 
-    /// How many levels there are.
+    /// Returns how many levels there are.
     fn count(&self) -> usize;
 
-    /// How high the trees of a level are.
+    /// Returns how high the trees of a level are.
     fn height(&self, level: usize) -> u32;
 
-    /// How high the subtrees at the bottom of such a tree are; 0 where it is kept whole.
+    /// Returns how high the subtrees at the bottom of such a tree are; 0 where it is kept whole.
     fn low(&self, level: usize) -> u32;
 
     /// The secret of a tree of a level below the top, which leaf q of `parent` signs.
@@ -67,7 +67,7 @@ pub(crate) trait Layers {
         scratch: &mut ScratchOf<Self>,
     ) -> Result<Vec<u8>, Error>;
 
-    /// Whether these bytes are that, up to the root of `parent`.
+    /// Returns whether these bytes are that, up to the root of `parent`.
     ///
     /// # Errors
     /// [`Error`] where a key could not be read.
@@ -128,7 +128,7 @@ impl<L: Layers> Forest<L> {
         Forest { layers, levels: vec![top] }
     }
 
-    /// How many signatures there are: 2^64 - 1 where there could be more.
+    /// Returns how many signatures there are: 2^64 - 1 where there could be more.
     pub(crate) fn signatures(&self) -> u64 {
         1u64.checked_shl(self.height_below(0)).unwrap_or(u64::MAX)
     }
@@ -397,7 +397,7 @@ impl<L: Layers> Forest<L> {
         self.levels[0].tree.secret.name()
     }
 
-    /// Which tree of the level above signs a tree's key, and at which leaf.
+    /// Returns which tree of the level above signs a tree's key, and at which leaf.
     fn parent(&self, level: usize, number: u64) -> (u64, u32) {
         let h = self.layers.height(level - 1);
         (number >> h, (number & ((1 << h) - 1)) as u32)
@@ -420,7 +420,7 @@ impl<L: Layers> Forest<L> {
         here.next.as_mut().filter(|next| next.number == number).map(|next| &mut next.tree)
     }
 
-    /// How high the trees of this level and of those below it are together.
+    /// Returns how high the trees of this level and of those below it are together.
     fn height_below(&self, level: usize) -> u32 {
         (level..self.layers.count()).map(|level| self.layers.height(level)).sum()
     }

@@ -34,7 +34,7 @@ pub(crate) struct Part<'a, S> {
 }
 
 impl<S: TreeSecret> Growth<S> {
-    /// How many leaves are done, and how many there are.
+    /// Returns how many leaves are done, and how many there are.
     pub(crate) fn progress(&self) -> (u32, u32) {
         let all = 1 << self.0.secret.height();
         (all - self.0.missing(), all)
@@ -96,7 +96,7 @@ impl<S: TreeSecret> Growth<S> {
 }
 
 impl<'a, S: TreeSecret> Part<'a, S> {
-    /// How many nodes it has.
+    /// Returns how many nodes it has.
     pub(crate) fn nodes(&self) -> usize {
         self.out.len() / self.secret.n()
     }

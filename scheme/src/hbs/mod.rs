@@ -39,7 +39,7 @@ pub(crate) trait TreeSecret {
     /// Bytes of a node.
     fn n(&self) -> usize;
 
-    /// How high the tree is.
+    /// Returns how high the tree is.
     fn height(&self) -> u32;
 
     /// The leaves from number `first` on, as many as `out` has room for: `[leaf][n]`. They are public.

@@ -39,17 +39,17 @@ impl Nodes {
         Ok(Nodes { n, height, root, bytes, filled: 0 })
     }
 
-    /// How many of the lowest row are there.
+    /// Returns how many of the lowest row are there.
     pub(crate) fn filled(&self) -> u32 {
         self.filled
     }
 
-    /// How many of the lowest row are not there yet.
+    /// Returns how many of the lowest row are not there yet.
     pub(crate) fn missing(&self) -> u32 {
         (1 << self.height) - self.filled
     }
 
-    /// Which node of its row in the whole tree the root is: the first is 0.
+    /// Returns which node of its row in the whole tree the root is: the first is 0.
     pub(crate) fn place(&self) -> u32 {
         self.root - (1 << self.root.ilog2())
     }

@@ -58,7 +58,7 @@ impl<S: TreeSecret> Tree<S> {
         Ok(())
     }
 
-    /// How many leaves are yet to be worked out until it is whole.
+    /// Returns how many leaves are yet to be worked out until it is whole.
     pub(crate) fn missing(&self) -> u32 {
         let begun = if self.top.missing() == 0 { None } else { self.next.as_ref() };
         (self.top.missing() << self.low) - begun.map_or(0, Nodes::filled)
@@ -106,7 +106,8 @@ impl<S: TreeSecret> Tree<S> {
         self.top.root()
     }
 
-    /// How many leaves there are from q on, up to the end of what [`Tree::reach`] makes ready.
+    /// Returns how many leaves there are from q on, up to the end of what [`Tree::reach`] makes
+    /// ready.
     pub(crate) fn run(&self, q: u32) -> u32 {
         let size = 1 << if self.low == 0 { self.secret.height() } else { self.low };
         size - q % size
@@ -192,7 +193,8 @@ impl<S: TreeSecret> Tree<S> {
     }
 }
 
-/// How much of what is left is due with `count` of `chances` left: so much that the last finds little.
+/// Returns how much of what is left is due with `count` of `chances` left: so much that the last
+/// finds little.
 pub(crate) fn share(left: u64, count: u64, chances: u64) -> u64 {
     (left * count).div_ceil(chances).min(left)
 }

@@ -139,7 +139,7 @@ pub fn base_multiples(scalars: &[[u8; 32]], out: &mut [[u8; 32]]) {
     }
 }
 
-/// Whether the equation holds; false where A, or in the cofactored equation R, is no point.
+/// Returns whether the equation holds; false where A, or in the cofactored equation R, is no point.
 pub fn verify_vartime(equation: EdEquation, job: &EdVerify<'_>) -> bool {
     let decoded;
     let negated = match job.key {
@@ -162,8 +162,8 @@ pub fn verify_vartime(equation: EdEquation, job: &EdVerify<'_>) -> bool {
     }
 }
 
-/// Whether `[8] sum of z ([s]B - [k]A - R)` is the neutral element, and every A and R a point; `z`
-/// holds one number for each job.
+/// Returns whether `[8] sum of z ([s]B - [k]A - R)` is the neutral element, and every A and R a
+/// point; `z` holds one number for each job.
 pub fn sum_vartime(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
     let mut scalars = vec![Scalar::ZERO];
     let mut points = vec![curve25519_dalek::constants::ED25519_BASEPOINT_POINT];

@@ -102,7 +102,7 @@ pub trait Kernels: Send + Sync {
     /// A short name for reports: `portable`, `avx2`, `avx512`, `neon`.
     fn name(&self) -> &'static str;
 
-    /// How many independent operations fill this instruction set's lanes.
+    /// Returns how many independent operations fill this instruction set's lanes.
     fn lanes(&self) -> usize;
 
     /// Runs every sponge to its end, in any order.
@@ -233,8 +233,8 @@ pub trait Kernels: Send + Sync {
     /// HighBits.
     fn dsa_use_hint(&self, gamma2: i32, hint: &DsaPoly, r: &DsaPoly, out: &mut DsaPoly);
 
-    /// Whether the infinity norm (section 2.3) of every polynomial is below `bound`, which is at
-    /// most (q-1)/8. Inputs are residues. Reads everything before it answers.
+    /// Returns whether the infinity norm (section 2.3) of every polynomial is below `bound`, which
+    /// is at most (q-1)/8. Inputs are residues. Reads everything before it answers.
     fn dsa_norm_below(&self, polys: &[DsaPoly], bound: i32) -> bool;
 
     /// SimpleBitPack (Algorithm 16) with `bits` bits a coefficient (4, 6 or 10) into `32 * bits`
@@ -324,8 +324,8 @@ pub trait Kernels: Send + Sync {
         }
     }
 
-    /// Whether the sum of all cofactored equations, each times its number of 128 bits, holds, and
-    /// every A and R is a point.
+    /// Returns whether the sum of all cofactored equations, each times its number of 128 bits,
+    /// holds, and every A and R is a point.
     fn ed25519_sum_vartime(&self, jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
         ed25519::sum_vartime(jobs, z)
     }

@@ -70,7 +70,7 @@ pub enum XmssFamily {
 }
 
 impl XmssFamily {
-    /// Whether there are sets with this n.
+    /// Returns whether there are sets with this n.
     pub const fn has(self, n: usize) -> bool {
         match self {
             XmssFamily::Sha256 => n == 24 || n == 32,

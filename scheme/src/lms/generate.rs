@@ -54,7 +54,7 @@ impl Generation {
         Ok(self)
     }
 
-    /// How many leaves are done, and how many there are.
+    /// Returns how many leaves are done, and how many there are.
     pub fn progress(&self) -> (u32, u32) {
         self.growth.progress()
     }
@@ -136,7 +136,7 @@ impl<'a> Piece<'a> {
         Nodes { lms, ots, id, seed, low, first, output }
     }
 
-    /// How many nodes of the row it has.
+    /// Returns how many nodes of the row it has.
     pub fn nodes(&self) -> usize {
         self.0.nodes()
     }

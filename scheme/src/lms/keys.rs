@@ -91,7 +91,7 @@ impl VerifyKey {
         self.identity.get()
     }
 
-    /// Whether this is a key, and not a blank or refused one.
+    /// Returns whether this is a key, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.sets.is_some()
     }

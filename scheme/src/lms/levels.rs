@@ -83,7 +83,7 @@ impl Levels {
         Ok(Levels { sector: Sector { bits, number, way: way.to_vec() }, ..self })
     }
 
-    /// How many sectors its tree has, and which one it is: 1 and 0 of a whole tree.
+    /// Returns how many sectors its tree has, and which one it is: 1 and 0 of a whole tree.
     pub fn sectors(&self) -> (u32, u32) {
         (1 << self.sector.bits, self.sector.number)
     }
@@ -103,7 +103,7 @@ impl Levels {
         first..first + each
     }
 
-    /// Which sector of its tree it has.
+    /// Returns which sector of its tree it has.
     pub(super) fn own_sector(&self) -> &Sector {
         &self.sector
     }
@@ -124,7 +124,8 @@ impl Levels {
         self.sets[0].0.n
     }
 
-    /// How many signatures a key makes, all sectors together: 2^64 - 1 where there could be more.
+    /// Returns how many signatures a key makes, all sectors together: 2^64 - 1 where there could be
+    /// more.
     pub fn signatures(&self) -> u64 {
         1u64.checked_shl(self.height_below(0)).unwrap_or(u64::MAX)
     }
@@ -147,7 +148,7 @@ impl Levels {
         if h > self.kept { h - (self.kept - 1).max(1) } else { 0 }
     }
 
-    /// How high the trees of this level and of those below it are together.
+    /// Returns how high the trees of this level and of those below it are together.
     fn height_below(&self, level: usize) -> u32 {
         self.sets[level..].iter().map(|(lms, _)| lms.h).sum()
     }

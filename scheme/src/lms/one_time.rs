@@ -91,7 +91,7 @@ fn values<K: Kernels + ?Sized>(
     out.iter().for_each(|out| ct::declassify(out));
 }
 
-/// Whether each signature, read from its bytes, leads to the leaf that the tree has.
+/// Returns whether each signature, read from its bytes, leads to the leaf that the tree has.
 fn check<K: Kernels + ?Sized>(
     k: &K,
     tree: &Tree<Secret>,

@@ -159,7 +159,7 @@ impl SigningKey {
         self.forest.reach(k, self.within(index)?, scratch)
     }
 
-    /// Which of the indexes that it has an index is.
+    /// Returns which of the indexes that it has an index is.
     fn within(&self, index: u64) -> Result<u64, Error> {
         let Range { start, end } = self.levels().indexes();
         index.checked_sub(start).ok_or(Error::Exhausted { most: end - start })

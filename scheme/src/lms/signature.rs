@@ -22,7 +22,7 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
-    /// Whether both say the same of the same: to verify one is to verify the other.
+    /// Returns whether both say the same of the same: to verify one is to verify the other.
     pub(super) fn is_same(&self, other: &Part<'_>) -> bool {
         // What differs between most comes first.
         let of = |part: &Part<'_>| (part.q, part.public.lms.typecode, part.public.ots.typecode);
@@ -79,8 +79,9 @@ pub(super) fn read_part<'a>(reader: &mut Reader<'a>, public: Public<'a>) -> Opti
     Some(Part { public, q, randomizer, values, path, message: &[] })
 }
 
-/// Which index of its key made a signature, of HSS or of a lone tree without the word in front: it stands in the
-/// signature, with the heights that it needs. `None` of other bytes. Nothing is verified.
+/// Returns which index of its key made a signature, of HSS or of a lone tree without the word in
+/// front: it stands in the signature, with the heights that it needs. `None` of other bytes.
+/// Nothing is verified.
 pub fn index_of(signature: &[u8]) -> Option<u64> {
     let mut reader = Reader::new(signature);
     let levels = reader.u32()? as usize + 1;

@@ -48,7 +48,7 @@ impl VerifyKey {
         key
     }
 
-    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    /// Returns whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.expanded
     }
@@ -204,7 +204,7 @@ impl SigningKey {
         self.public.params
     }
 
-    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    /// Returns whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.public.expanded
     }

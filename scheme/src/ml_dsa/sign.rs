@@ -33,7 +33,8 @@ pub(super) struct Attempt {
     number: usize,
 }
 
-/// How many attempts of each operation go into a round when `active` operations are in flight.
+/// Returns how many attempts of each operation go into a round when `active` operations are in
+/// flight.
 ///
 /// With one, spare lanes idle; with more, masks and commitments behind an accepted attempt are
 /// wasted. With eight lanes and one operation in flight, two attempts of ML-DSA-44 took the fewest

@@ -49,7 +49,7 @@ impl EncapsKey {
         }
     }
 
-    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    /// Returns whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.expanded
     }
@@ -152,7 +152,7 @@ impl DecapsKey {
         self.encaps.params
     }
 
-    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    /// Returns whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.encaps.expanded
     }

@@ -29,7 +29,7 @@ impl VerifyKey {
         VerifyKey { params: p, bytes, context, expanded: false, identity: Identity::new() }
     }
 
-    /// Whether this is a key, and not a blank or refused one.
+    /// Returns whether this is a key, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.expanded
     }
@@ -98,7 +98,7 @@ impl SigningKey {
         }
     }
 
-    /// Whether this is a key that passed its checks, and not a blank or refused one.
+    /// Returns whether this is a key that passed its checks, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.public.expanded
     }

@@ -83,7 +83,7 @@ impl Drop for Scratch {
     }
 }
 
-/// Whether a message has a form that SLH-DSA takes: a representative mu is ML-DSA's.
+/// Returns whether a message has a form that SLH-DSA takes: a representative mu is ML-DSA's.
 fn is_signable(message: &Message<'_>) -> bool {
     message.check().is_ok() && !matches!(message, Message::Mu(_))
 }

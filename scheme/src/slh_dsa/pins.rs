@@ -40,13 +40,13 @@ impl Pins {
         usize::try_from(tree).ok().filter(|&tree| tree < count).map(|tree| before + tree)
     }
 
-    /// Whether a signature went through this tree before.
+    /// Returns whether a signature went through this tree before.
     pub(super) fn is_set(&self, place: usize) -> bool {
         self.0[place].load(Ordering::Relaxed) != 0
     }
 
-    /// Whether the root is the one that was signed before, which it becomes where none was. Of two threads
-    /// that come first one is told no where their roots differ.
+    /// Returns whether the root is the one that was signed before, which it becomes where none was.
+    /// Of two threads that come first one is told no where their roots differ.
     pub(super) fn holds(&self, place: usize, root: &[u8]) -> bool {
         let word = fold(root);
         let set = self.0[place].compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed);

@@ -49,7 +49,7 @@ impl VerifyKey {
         self.identity.get()
     }
 
-    /// Whether this is a key, and not a blank or refused one.
+    /// Returns whether this is a key, and not a blank or refused one.
     pub fn is_expanded(&self) -> bool {
         self.set.is_some()
     }

@@ -151,7 +151,8 @@ impl Set {
         XMSS.iter().chain(&XMSSMT).find(is_name)
     }
 
-    /// Whether it is one of SP 800-208, of which there are keys that sign; the others verify only.
+    /// Returns whether it is one of SP 800-208, of which there are keys that sign; the others
+    /// verify only.
     pub const fn can_sign(&self) -> bool {
         match self.family {
             Sha256 => true,
@@ -193,7 +194,7 @@ impl Set {
         self.index_len() + self.n + self.d as usize * self.layer_len()
     }
 
-    /// How many signatures a key makes.
+    /// Returns how many signatures a key makes.
     pub const fn signatures(&self) -> u64 {
         1 << self.h
     }

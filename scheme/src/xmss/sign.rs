@@ -311,7 +311,7 @@ impl Generation {
         Ok(self)
     }
 
-    /// How many leaves are done, and how many there are.
+    /// Returns how many leaves are done, and how many there are.
     pub fn progress(&self) -> (u32, u32) {
         self.growth.progress()
     }
@@ -384,7 +384,7 @@ impl<'a> Piece<'a> {
         }
     }
 
-    /// How many nodes of the row it has.
+    /// Returns how many nodes of the row it has.
     pub fn nodes(&self) -> usize {
         self.0.nodes()
     }

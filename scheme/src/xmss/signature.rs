@@ -50,12 +50,13 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// Which index of its key made a signature of a set: it stands in front. `None` of other bytes. Nothing is verified.
+/// Returns which index of its key made a signature of a set: it stands in front. `None` of other
+/// bytes. Nothing is verified.
 pub fn index_of(set: &Set, signature: &[u8]) -> Option<u64> {
     Signature::read(set, signature).map(|signature| signature.index)
 }
 
-/// Which tree of a layer an index is below, and which leaf of it.
+/// Returns which tree of a layer an index is below, and which leaf of it.
 pub(super) fn place(set: &Set, index: u64, layer: u32) -> (u64, u32) {
     let height = set.tree_height();
     let leaf = index >> (layer * height);

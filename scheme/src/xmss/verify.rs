@@ -85,7 +85,7 @@ impl<'a> Way<'a> {
         (self.context, self.signature.layer(self.set, layer))
     }
 
-    /// Whether the layer is the same for both, and so what comes out of it.
+    /// Returns whether the layer is the same for both, and so what comes out of it.
     fn shares(&self, other: &Way<'_>, layer: u32) -> bool {
         self.set == other.set && self.node == other.node && self.part(layer) == other.part(layer)
     }
