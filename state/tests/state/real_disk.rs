@@ -24,7 +24,7 @@ use crate::faults::record;
 use crate::simulation::{FakeSigner, PUBLIC, SECRET, SignBy, identity, stand_in};
 use crate::test_home::{TestHome, environment};
 
-/// How many times the counts of script/test run; `make hbs-faults` sets 50.
+/// Returns how many times the counts of script/test run; `make hbs-faults` sets 50.
 fn times() -> usize {
     std::env::var("GABION_HBS_TIMES").map_or(1, |times| times.parse().expect("a number"))
 }
