@@ -47,7 +47,7 @@ impl<K> FaultyKernels<K> {
         *self.touch.lock() = State { place: Some(place), is_walking: false };
     }
 
-    /// Whether it was disturbed since, which ends it.
+    /// Returns whether it was disturbed since, which ends it.
     pub fn is_over(&self) -> bool {
         self.touch.lock().place.take().is_none()
     }

@@ -30,7 +30,8 @@ use gabion_scheme::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 /// The names of kernels after which the upper parts were in use.
 static LEFT: Mutex<BTreeSet<(&str, &str)>> = Mutex::new(BTreeSet::new());
 
-/// Whether the upper part of any of the registers 0 to 15 is in use: bits 2 and 6 of XINUSE.
+/// Returns whether the upper part of any of the registers 0 to 15 is in use: bits 2 and 6 of
+/// XINUSE.
 fn in_use() -> bool {
     let low: u32;
     // SAFETY: `can_tell` saw that the processor has XGETBV with ECX = 1.
@@ -38,7 +39,7 @@ fn in_use() -> bool {
     low & (1 << 2 | 1 << 6) != 0
 }
 
-/// Whether the processor tells registers in use from empty ones.
+/// Returns whether the processor tells registers in use from empty ones.
 fn can_tell() -> bool {
     #[allow(unused_unsafe)] // Newer compilers than the oldest we take need none.
     // SAFETY: a processor with AVX2, which the caller found, has leaf 13.

@@ -92,8 +92,8 @@ pub fn verified(wanted: impl Fn(Kind, Family) -> bool) -> Vec<Algorithm> {
     [algorithms(wanted), stateful].concat()
 }
 
-/// Whether signatures of an algorithm have an ECDSA signature in them: `(r, -s)` then verifies as
-/// well as `(r, s)`.
+/// Returns whether signatures of an algorithm have an ECDSA signature in them: `(r, -s)` then
+/// verifies as well as `(r, s)`.
 pub fn has_ecdsa(algorithm: Algorithm) -> bool {
     algorithm.name().to_uppercase().contains("ECDSA")
 }

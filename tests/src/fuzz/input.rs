@@ -51,7 +51,7 @@ impl<'a> Input<'a> {
         number.checked_rem(n).unwrap_or(0)
     }
 
-    /// Whether anything is left.
+    /// Returns whether anything is left.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

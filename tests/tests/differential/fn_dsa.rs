@@ -91,8 +91,8 @@ fn decompress(bytes: &[u8], n: usize, form: Form) -> Option<Vec<i64>> {
     (ends && !rest.contains(&true)).then_some(out)
 }
 
-/// Whether a signature of what follows its nonce into the hash verifies, under a public key in Falcon's
-/// form: s1 = c - s2 h in Z_q[x] / (x^n + 1), and (s1, s2) is short.
+/// Returns whether a signature of what follows its nonce into the hash verifies, under a public key
+/// in Falcon's form: s1 = c - s2 h in Z_q[x] / (x^n + 1), and (s1, s2) is short.
 pub(crate) fn is_valid(falcon: &[u8], hashed: &[u8], sig: &[u8], form: Form) -> bool {
     let (n, bound) = if falcon.len() == 897 { (512_usize, 34_034_726) } else { (1024, 70_265_242) };
     let padded = if n == 512 { 666 } else { 1280 };

@@ -210,7 +210,8 @@ fn generate(secret: &HssSecret) -> StatefulKey<'static> {
     StatefulKey::generate(engine, secret, &[], threads, &mut go_on).unwrap().unwrap()
 }
 
-/// Whether ours says yes; wolfSSL has to say the same, of a signature and of what becomes of it by a changed byte or length.
+/// Returns whether ours says yes; wolfSSL has to say the same, of a signature and of what becomes
+/// of it by a changed byte or length.
 fn same_verdicts(
     theirs: &Key<'_>,
     public: &[u8],

@@ -68,7 +68,8 @@ fn soak() -> Option<usize> {
     std::env::var("GABION_SOAK").ok()?.parse().ok()
 }
 
-/// How many operations are compared: a share of the soak's count and no fewer, `least` without one.
+/// Returns how many operations are compared: a share of the soak's count and no fewer, `least`
+/// without one.
 fn count(share: usize, least: usize) -> usize {
     soak().map_or(least, |count| count.div_ceil(share).max(1))
 }

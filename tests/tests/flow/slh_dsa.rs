@@ -431,7 +431,8 @@ fn places(layer: u32) -> impl Iterator<Item = Place> {
     })
 }
 
-/// Whether one wrong hash there builds a wrong tree that is never built again: then the signature verifies.
+/// Returns whether one wrong hash there builds a wrong tree that is never built again: then the
+/// signature verifies.
 fn is_unseen(p: &Params, place: &Place) -> bool {
     let is_upper = (p.d - 1 - place.layer) * p.h_prime <= 9;
     let is_fors = place.kind == address_type::FORS_TREE;

@@ -33,7 +33,7 @@ fn cases(folder: &str, limit: impl Fn(&Params) -> usize) -> Vec<(&'static Params
     sets.filter(|(_, cases): &(_, Vec<_>)| !cases.is_empty()).collect()
 }
 
-/// Whether signing is slow: 2^8 leaves in a tree, or 2^9.
+/// Returns whether signing is slow: 2^8 leaves in a tree, or 2^9.
 fn is_small(p: &Params) -> bool {
     p.h_prime > 4
 }

@@ -22,7 +22,7 @@ fn hybrids() -> impl Iterator<Item = Algorithm> {
     Algorithm::all().filter(|algorithm| algorithm.info().family == Family::Hybrid)
 }
 
-/// Whether ML-KEM's part stands before the curve's.
+/// Returns whether ML-KEM's part stands before the curve's.
 fn kem_first(algorithm: Algorithm) -> bool {
     algorithm.info().part_algorithms().next().unwrap().info().family == Family::MlKem
 }

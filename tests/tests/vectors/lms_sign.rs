@@ -46,7 +46,7 @@ fn of_typecodes(bytes: &[u8]) -> Sets {
     )
 }
 
-/// How many keys of a set a backend makes: those that take it a fifth of a second.
+/// Returns how many keys of a set a backend makes: those that take it a fifth of a second.
 fn budget<K: Kernels>(k: &K, (lms, ots): Sets) -> usize {
     let hashes = (ots.chains() << ots.w) << lms.h;
     // About so many hashes in a fifth of a second.

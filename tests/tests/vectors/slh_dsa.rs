@@ -35,7 +35,7 @@ fn cases(folder: &str, limit: impl Fn(&Params) -> usize) -> Vec<(&'static Params
     sets.collect()
 }
 
-/// Whether signing is slow: 2^9 leaves in a tree.
+/// Returns whether signing is slow: 2^9 leaves in a tree.
 fn is_small(p: &Params) -> bool {
     p.h_prime > 4
 }

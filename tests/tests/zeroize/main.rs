@@ -77,7 +77,7 @@ thread_local! {
     static LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Whether a window says anything. One of fewer than five different bytes does not: small
+/// Returns whether a window says anything. One of fewer than five different bytes does not: small
 /// polynomials have such ones in common with lists of pointers and lengths.
 fn is_telling(window: &[u8]) -> bool {
     let mut seen = [0u64; 4];
@@ -431,7 +431,7 @@ fn record_private(algorithm: Algorithm, bytes: &[u8]) {
     }
 }
 
-/// How much of a private key's end is public: FN-DSA's holds a hash of the public key.
+/// Returns how much of a private key's end is public: FN-DSA's holds a hash of the public key.
 fn public_end(algorithm: Algorithm) -> usize {
     if algorithm.name().starts_with("FN-DSA") { 64 } else { 0 }
 }

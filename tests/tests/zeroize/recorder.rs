@@ -28,8 +28,8 @@ fn record_dsa(polys: &[DsaPoly]) {
     }
 }
 
-/// Whether the standards keep this sponge's output secret. ML-DSA publishes tr, mu, c~ and the
-/// stream for c; the lengths of the inputs tell its seeds, ExpandS, ExpandMask and rho'' apart.
+/// Returns whether the standards keep this sponge's output secret. ML-DSA publishes tr, mu, c~ and
+/// the stream for c; the lengths of the inputs tell its seeds, ExpandS, ExpandMask and rho'' apart.
 fn is_secret(job: &Sponge<'_>, is_kem: bool) -> bool {
     let input: usize = job.input.iter().map(|piece| piece.len()).sum();
     match job.xof {

@@ -415,7 +415,7 @@ impl Step<'_> {
     }
 }
 
-/// Whether control never goes on behind this instruction.
+/// Returns whether control never goes on behind this instruction.
 fn is_last(instruction: &Instruction) -> bool {
     const NO_RETURN: [&str; 4] = ["panic", "_fail", "unwrap_failed", "handle_alloc_error"];
     let symbol = instruction.symbol.as_deref().unwrap_or("");

@@ -133,7 +133,7 @@ const EXPECTED: &[&str] = &[
     "<gabion_backend::portable::Portable as gabion_scheme::kernels::Kernels>::dsa_ntt",
 ];
 
-/// Whether a function is a portable kernel, which is read for divisions alone.
+/// Returns whether a function is a portable kernel, which is read for divisions alone.
 fn is_portable(name: &str) -> bool {
     name.trim_start_matches('<').starts_with("gabion_backend::portable::")
         && !name.contains("_vartime")
@@ -180,7 +180,7 @@ const HASHES: &[&str] = &[
     "x86::sha_ni::xmss_",
 ];
 
-/// How a function's inputs are to be read; none if it is not scanned.
+/// Returns how a function's inputs are to be read; none if it is not scanned.
 fn model(name: &str) -> Option<Model> {
     let within = |set| name.trim_start_matches('<').strip_prefix(set);
     let kernel = within("gabion_backend::avx512::").or(within("gabion_backend::avx2::"));
@@ -316,7 +316,7 @@ fn judge(
     Ok((passed, failed))
 }
 
-/// Whether each leaky function is flagged, and the one that is not leaky is not.
+/// Returns whether each leaky function is flagged, and the one that is not leaky is not.
 fn demo() -> Result<(usize, usize), String> {
     leaky::keep();
     let own = std::env::current_exe().map_err(|error| error.to_string())?;

@@ -90,8 +90,8 @@ fn coefficients(mask: &[u8]) -> Vec<u32> {
     (0..N).map(|i| (0..bits).map(|j| bit(i * bits + j) << j).sum()).collect()
 }
 
-/// Whether masks repeat, as a whole or by their ends, or have a pattern: coefficients that agree at some distance more
-/// often than four times, where one in 2^10 is to be expected.
+/// Returns whether masks repeat, as a whole or by their ends, or have a pattern: coefficients that
+/// agree at some distance more often than four times, where one in 2^10 is to be expected.
 fn is_sound(masks: &[Vec<u8>]) -> bool {
     let distinct: HashSet<&[u8]> = masks.iter().map(|mask| &mask[..]).collect();
     let starts: HashSet<&[u8]> = masks.iter().map(|mask| &mask[..18]).collect();
