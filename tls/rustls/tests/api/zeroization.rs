@@ -45,7 +45,7 @@ fn search(block: &[u8]) {
     FOUND.fetch_add(hits, SeqCst);
 }
 
-/// How often a secret stood in what was freed while `work` ran.
+/// Returns how often a secret stood in what was freed while `work` ran.
 fn freed_with(secret: &[u8], work: impl FnOnce()) -> usize {
     secret.iter().zip(&SECRET).for_each(|(byte, slot)| slot.store(*byte, SeqCst));
     FOUND.store(0, SeqCst);
