@@ -52,7 +52,7 @@ struct Component {
 }
 
 impl Component {
-    /// Whether its users may choose this licence.
+    /// Returns whether its users may choose this licence.
     fn offers(&self, licence: &str) -> bool {
         self.licence.split(" OR ").any(|choice| choice == licence)
     }

@@ -171,7 +171,7 @@ fn finding(path: &str, line: usize, kind: &str, name: &str, class: &str) -> Stri
     )
 }
 
-/// Whether a name begins like a type's and has one word.
+/// Returns whether a name begins like a type's and has one word.
 fn is_word(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_uppercase())
 }

@@ -101,7 +101,8 @@ fn rows<R: DeserializeOwned>(path: &Path) -> Result<Vec<R>, String> {
     }
 }
 
-/// How many times fewer cycles than the best peer, from the least to the most of a family's rows.
+/// Returns how many times fewer cycles than the best peer, from the least to the most of a family's
+/// rows.
 fn families(engine: &[Timing], peers: &[Peer]) -> String {
     let mut lines = String::new();
     let comparisons = compare(engine, peers);
@@ -154,7 +155,8 @@ fn ratio(value: f64) -> String {
     if value.is_finite() { format!("{value:.2}") } else { "-".to_owned() }
 }
 
-/// How far each operation is from its floors, and from the libraries that only a record has.
+/// Returns how far each operation is from its floors, and from the libraries that only a record
+/// has.
 fn distances(engine: &[Timing], floors: &[Floor], recorded: &[Reference]) -> String {
     let mut lines = String::new();
     for row in engine.iter().filter(|row| row.batch == 1) {

@@ -20,7 +20,7 @@ pub enum Token {
 }
 
 impl Token {
-    /// Whether it is this word.
+    /// Returns whether it is this word.
     pub fn is(&self, word: &str) -> bool {
         matches!(self, Token::Word(name, _) if name == word)
     }
@@ -76,13 +76,13 @@ fn take_mark(rest: &mut Peekable<IntoIter>, wanted: char) -> bool {
         .is_some()
 }
 
-/// Whether an attribute, by what is between its brackets, keeps an item for tests alone.
+/// Returns whether an attribute, by what is between its brackets, keeps an item for tests alone.
 pub fn is_test_only(attribute: &[Token]) -> bool {
     let [cfg, Token::Group(_, condition, _)] = attribute else { return false };
     cfg.is("cfg") && asks_for_test(condition)
 }
 
-/// Whether a condition is `test`, or `all(..)` of which a part is.
+/// Returns whether a condition is `test`, or `all(..)` of which a part is.
 fn asks_for_test(condition: &[Token]) -> bool {
     match condition {
         [word] => word.is("test"),

@@ -89,7 +89,7 @@ pub fn table(engine: &[Timing], peers: &[Peer]) -> (String, String) {
     (lines, format!("{met} of {all} are met."))
 }
 
-/// Whether an aim is of this row of ours.
+/// Returns whether an aim is of this row of ours.
 fn is_row_of((algorithm, operation, key, batch, _): &Aim, row: &Timing) -> bool {
     let subject = &row.subject;
     is_named(algorithm, &subject.algorithm)

@@ -87,7 +87,8 @@ fn seed(rows: &[Hbs]) -> String {
     lines
 }
 
-/// How far every row of one thread is from its floor, and how many are as near as they should be.
+/// Returns how far every row of one thread is from its floor, and how many are as near as they
+/// should be.
 fn floors(rows: &[Hbs]) -> (String, String) {
     let mut lines = String::new();
     let (mut met, mut all) = (0, 0);
