@@ -68,9 +68,9 @@ pub struct DsaKeyArguments {
     pub halves: u64,
     /// s1-hat, l polynomials of 1024 bytes an operation.
     pub vectors: u64,
-    /// Of each operation the address of its expanded key.
+    /// The address of each operation's expanded key.
     pub keys: u64,
-    /// How many checks failed, a word an operation.
+    /// The number of failed checks, a word an operation.
     pub faults: u64,
     /// Status words.
     pub status: u64,
@@ -91,11 +91,11 @@ unsafe impl Arguments for DsaKeyArguments {}
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct DsaSignArguments {
-    /// Of each operation the address of its expanded private key.
+    /// The address of each operation's expanded private key.
     pub keys: u64,
     /// Formatted messages M', each with zeros up to a multiple of 8 bytes.
     pub messages: u64,
-    /// Of each operation where its M' begins in `messages`, and its length; all ones if mu is given.
+    /// The offset of each operation's M' in `messages`, and its length; all ones if mu is given.
     pub spans: u64,
     /// Representatives, 64 bytes an operation.
     pub mu: u64,
@@ -109,7 +109,8 @@ pub struct DsaSignArguments {
     pub ring: u64,
     /// `DsaRound`, 16 bytes for each round and one more; the first is zero.
     pub rounds: u64,
-    /// How many operations went into the queue: a word for each round and one more, all zero at first.
+    /// The number of operations that were queued: a word for each round and one more, all zero at
+    /// first.
     pub appended: u64,
     /// y and z, encoded, l polynomials an attempt.
     pub y: u64,
@@ -129,7 +130,7 @@ pub struct DsaSignArguments {
     pub hints: u64,
     /// The results of the checks, a word an attempt.
     pub verdicts: u64,
-    /// How many jobs were done for each attempt of a round, a word each.
+    /// The number of jobs that were done for each attempt of a round, a word each.
     pub done: u64,
     /// Signatures.
     pub sig: u64,
@@ -156,13 +157,13 @@ unsafe impl Arguments for DsaSignArguments {}
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct DsaVerifyArguments {
-    /// Of each operation the address of its expanded public key.
+    /// The address of each operation's expanded public key.
     pub keys: u64,
     /// Signatures.
     pub sig: u64,
     /// Formatted messages M', each with zeros up to a multiple of 8 bytes.
     pub messages: u64,
-    /// Of each operation where its M' begins in `messages`, and its length; all ones if mu is given.
+    /// The offset of each operation's M' in `messages`, and its length; all ones if mu is given.
     pub spans: u64,
     /// Representatives that are given, 64 bytes an operation.
     pub mu: u64,
@@ -195,7 +196,7 @@ pub struct SlhArguments {
     pub opt_rand: u64,
     /// Formatted messages M'.
     pub messages: u64,
-    /// Of each operation where its M' begins in `messages`, and its length.
+    /// The offset of each operation's M' in `messages`, and its length.
     pub spans: u64,
     /// Signatures.
     pub sig: u64,
@@ -229,7 +230,7 @@ pub struct SlhArguments {
     pub kind: u32,
     /// Bytes from one key to the next.
     pub key_stride: u32,
-    /// Where PK.seed is in a key.
+    /// The offset of PK.seed in a key.
     pub pk_offset: u32,
     /// Layers.
     pub d: u32,
@@ -241,7 +242,7 @@ pub struct SlhArguments {
     pub k: u32,
     /// The first tree of FORS, or layer, of a group.
     pub first: u32,
-    /// How many a group has.
+    /// The number of elements in a group.
     pub count: u32,
     /// The level of the nodes to make.
     pub level: u32,
@@ -281,7 +282,7 @@ pub struct XmssArguments {
     pub input: u64,
     /// `XmssLane` of each signature; 0 for nodes.
     pub lanes: u64,
-    /// Of each key two states of SHA-256.
+    /// Two states of SHA-256 for each key.
     pub states: u64,
     /// The values that the next layer signs, 64 bytes a signature.
     pub signed: u64,
@@ -293,13 +294,13 @@ pub struct XmssArguments {
     pub status: u64,
     /// Which tree, for nodes.
     pub tree: u64,
-    /// Its layer; of signatures the one that is climbed.
+    /// The layer; for signatures, the one that is climbed.
     pub layer: u32,
     /// The first leaf, for nodes.
     pub first: u32,
-    /// How high above the leaves they are.
+    /// The height of the nodes above the leaves.
     pub low: u32,
-    /// How high the children are whose pairs are hashed.
+    /// The height of the children whose pairs are hashed.
     pub level: u32,
     /// Nodes with the canary's, or signatures.
     pub n: u32,
@@ -334,15 +335,15 @@ pub struct LmsArguments {
     pub w: u32,
     /// Chains: p.
     pub chains: u32,
-    /// How far the checksum is shifted: ls.
+    /// The shift of the checksum in bits: ls.
     pub shift: u32,
     /// The first leaf, for nodes.
     pub first: u32,
     /// The number of leaf 0 in its tree: 2^h.
     pub base: u32,
-    /// How high above the leaves the nodes are.
+    /// The height of the nodes above the leaves.
     pub low: u32,
-    /// How high the children are whose pairs are hashed.
+    /// The height of the children whose pairs are hashed.
     pub level: u32,
     /// Nodes with the canary's, or parts.
     pub n: u32,

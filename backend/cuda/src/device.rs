@@ -30,11 +30,11 @@ pub unsafe trait Arguments: Copy {}
 /// One kernel over some blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {
-    /// Its name, as in `kernels/*.inc`.
+    /// The kernel's name, as in `kernels/*.inc`.
     pub kernel: &'a str,
-    /// Its arguments' bytes.
+    /// The bytes of the arguments.
     pub arguments: &'a [u8],
-    /// How many blocks run.
+    /// The number of blocks.
     pub blocks: u32,
 }
 

@@ -44,7 +44,7 @@ pub fn kernels() -> Vec<(String, u32)> {
     (0..).map_while(entry).map(|(name, jobs, _)| (name, jobs)).collect()
 }
 
-/// Bytes of a kernel's arguments; none if there is no such kernel.
+/// Returns the length of a kernel's arguments in bytes; `None` if there is no such kernel.
 pub fn arguments_len(kernel: &str) -> Option<usize> {
     (0..).map_while(entry).find(|(name, ..)| name == kernel).map(|(_, _, arguments)| arguments)
 }

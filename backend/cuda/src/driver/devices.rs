@@ -25,23 +25,23 @@ const COMPUTE_CAPABILITY_MINOR: c_int = 76;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DeviceInfo {
-    /// Its number, from 0.
+    /// The number of the device, from 0.
     pub ordinal: u32,
     /// The device's name.
     pub name: String,
     /// A unique identifier: `GPU-` and a UUID; that of the instance if it is a part of a GPU.
     pub uuid: String,
-    /// Its compute capability: major and minor.
+    /// The compute capability: major and minor.
     pub capability: (u32, u32),
-    /// How many multiprocessors it has.
+    /// The number of multiprocessors.
     pub multiprocessors: u32,
-    /// Bytes of its memory.
+    /// The size of its memory in bytes.
     pub memory_bytes: u64,
-    /// The clock of its multiprocessors, at most, in kHz; 0 if the driver does not tell.
+    /// The maximum clock of its multiprocessors in kHz; 0 if the driver does not report it.
     pub clock_khz: u32,
-    /// How many copies can run in parallel to kernels: 2 is one in each direction.
+    /// The number of copies that can run in parallel to kernels: 2 is one in each direction.
     pub copy_engines: u32,
-    /// Where it is on the bus: `domain:bus:device.function`, in hexadecimal.
+    /// The bus address: `domain:bus:device.function`, in hexadecimal.
     pub bus: String,
     /// The version of CUDA that the driver has: major and minor.
     pub driver: (u32, u32),

@@ -47,7 +47,8 @@ pub struct Energy {
 }
 
 impl Energy {
-    /// That of a GPU; none if there is no management library, or it does not tell.
+    /// Returns the meter of a GPU; `None` without a management library, or if it does not report
+    /// energy.
     pub fn of_device(info: &DeviceInfo) -> Option<Self> {
         let nvml = Nvml::get()?;
         let bus = CString::new(info.bus.as_str()).ok()?;

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
-/// Why there is no device to use.
+/// The reason why no device can be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoDevice {
-    /// There is no libcuda.so.1, or it can't be loaded: no driver of NVIDIA's. The loader's reason.
+    /// libcuda.so.1 is missing or cannot be loaded, so NVIDIA's driver is not installed. With the
+    /// loader's message.
     NoLibrary(String),
     /// libcuda lacks a function: the driver is too old, or the library is not NVIDIA's.
     NoFunction(&'static str),

@@ -76,7 +76,7 @@ pub fn devices_over(api: &'static Api) -> Result<Vec<DeviceInfo>, NoDevice> {
     devices::all(api)
 }
 
-/// The kernels, unpacked: while a test holds them none of its contexts unpacks them again.
+/// Returns the unpacked kernels: while a test holds them, its contexts do not unpack them again.
 #[doc(hidden)]
 pub fn held_kernels() -> Option<Arc<Vec<u8>>> {
     kernels::unpack().ok()
@@ -114,7 +114,7 @@ pub struct Counters {
     pub downloaded: u64,
     /// Bytes of both that went through staging.
     pub staged: u64,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u64,
 }
 
@@ -158,7 +158,7 @@ impl Nvidia {
         &self.info
     }
 
-    /// Returns the bytes of its memory that are free.
+    /// Returns the bytes of free memory.
     ///
     /// # Errors
     /// A [`Fault`].
@@ -166,7 +166,7 @@ impl Nvidia {
         self.gpu.with(|current| current.free_bytes()).map(|bytes| bytes as u64)
     }
 
-    /// Returns the counters of its calls.
+    /// Returns the call counters.
     pub fn counters(&self) -> Counters {
         let of = |number: usize| self.counters[number].load(Ordering::Relaxed);
         Counters {
@@ -185,8 +185,9 @@ impl Nvidia {
         lock(&self.times).clear();
     }
 
-    /// Of each kernel that was timed: its name, how often it ran, and milliseconds of the device from its begin to its
-    /// end, summed. Kernels of several streams that run at once count each for itself.
+    /// Returns for each timed kernel its name, the number of launches, and the sum of their
+    /// durations in milliseconds of the device. Kernels that run concurrently in several streams
+    /// count separately.
     pub fn times(&self) -> Vec<(String, u64, f64)> {
         let times = lock(&self.times);
         times.iter().map(|(name, &(launches, ms))| (name.clone(), launches, ms)).collect()

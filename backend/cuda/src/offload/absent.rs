@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Why no device can be used, in words that say what is missing.
+/// The reason why no device can be used, with the missing part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Absent {

@@ -11,7 +11,7 @@ const LANES_MAX: usize = 1 << 20;
 pub struct Curve(Vec<(usize, u64)>);
 
 impl Curve {
-    /// Of points whose lanes grow from 1 or more; none otherwise.
+    /// Returns the curve through points whose lanes grow from 1 or more; `None` for any others.
     pub fn new(points: Vec<(usize, u64)>) -> Option<Self> {
         let first = points.first().is_none_or(|&(lanes, _)| lanes > 0);
         let grows = points.windows(2).all(|pair| pair[0].0 < pair[1].0);

@@ -48,7 +48,7 @@ pub struct Stamp {
 pub struct Costs {
     /// The configuration that they were measured with.
     pub stamp: Stamp,
-    /// When the last of them was measured, in seconds since 1970.
+    /// The time of the last measurement, in seconds since 1970.
     pub measured: u64,
     /// A row for each operation.
     pub rows: Vec<Row>,

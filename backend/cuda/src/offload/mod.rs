@@ -97,7 +97,7 @@ pub struct Report {
     pub about: DeviceDescription,
     /// The measured costs.
     pub costs: Costs,
-    /// Where that is kept, if anywhere.
+    /// The file that stores them, if any.
     pub file: Option<PathBuf>,
 }
 
@@ -121,7 +121,7 @@ impl<S: Source> Offload<S> {
         }))
     }
 
-    /// Where they come from.
+    /// Returns the source of the devices.
     pub fn source(&self) -> &S {
         &self.0.source
     }

@@ -11,15 +11,15 @@ pub struct DeviceDescription {
     pub name: String,
     /// A unique identifier.
     pub uuid: String,
-    /// Its compute capability: major and minor.
+    /// The compute capability: major and minor.
     pub capability: (u32, u32),
-    /// Bytes of its memory.
+    /// The size of its memory in bytes.
     pub memory_bytes: u64,
     /// The driver's version.
     pub driver: String,
 }
 
-/// Where devices come from.
+/// A source of devices.
 pub trait Source: Send + Sync + 'static {
     /// The type of its devices.
     type Device: Device + 'static;
