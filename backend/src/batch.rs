@@ -195,10 +195,10 @@ pub enum BatchOutcome {
 }
 
 impl BatchOutcome {
-    /// Refuses a batch that was not run to its end, lane by lane, for those who test a backend.
+    /// Checks that a batch was run completely, lane by lane. For tests of a backend.
     ///
     /// # Errors
-    /// What is missing.
+    /// The missing part.
     pub fn check_done(self, status: &[Status]) -> Result<(), String> {
         match self {
             BatchOutcome::Done => {

@@ -20,12 +20,12 @@ pub fn token() -> Option<u64> {
     THIS.get_or_try_init(mapped).ok()?.token()
 }
 
-/// Tells a process from the one that it was forked from, without a system call.
+/// Distinguishes a process from the one that it was forked from, without a system call.
 ///
-/// A number of a process would not do: a grandchild may have its grandparent's.
+/// A process id would not suffice: a grandchild may have its grandparent's.
 pub struct Process {
-    /// A page that the kernel wipes in a child, however that was forked. None on kernels before 4.14,
-    /// and under emulators that say they do and don't.
+    /// A page that the kernel wipes in a child, however that was forked. `None` on kernels before
+    /// 4.14, and under emulators that accept the request and ignore it.
     page: Option<NonNull<AtomicU64>>,
     /// The last token that was given to this process or to one that it descends from.
     last: AtomicU64,

@@ -19,7 +19,7 @@ pub struct CancellationGuard {
 }
 
 impl CancellationGuard {
-    /// From now on.
+    /// Holds cancellation from now on.
     #[must_use]
     pub fn hold() -> Self {
         CancellationGuard { before: Cell::new(HELD.set()), thread: PhantomData }

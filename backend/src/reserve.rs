@@ -194,7 +194,7 @@ unsafe fn run_of(block: *mut c_void) -> (usize, usize) {
 /// Bytes of a block of the reserve from its address on.
 ///
 /// # Safety
-/// As [`run_of`].
+/// See [`run_of`].
 unsafe fn room(block: *mut c_void) -> usize {
     // SAFETY: as the caller vouches.
     let (start, count) = unsafe { run_of(block) };

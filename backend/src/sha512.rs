@@ -29,7 +29,8 @@ const PORTABLE: u8 = 1;
 const QUICKER: u8 = 2;
 
 impl Sha512Blocks {
-    /// The quickest way of this processor, if it computes what the portable one does; that is tried once.
+    /// Returns the fastest implementation on this processor, if it agrees with the portable one,
+    /// which is checked once.
     pub fn best() -> Self {
         let portable = Self::portable();
         let found = FOUND.load(Ordering::Relaxed);

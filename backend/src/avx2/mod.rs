@@ -90,8 +90,8 @@ pub struct Avx2 {
 }
 
 impl Avx2 {
-    /// The token, if this processor and its operating system support what the kernels are
-    /// compiled for.
+    /// Returns the token, if this processor and its operating system support the instructions that
+    /// the kernels are compiled for.
     pub fn detect() -> Option<Self> {
         // The one list: every `target_feature` in this module names these sets, and nothing else.
         let supported = is_x86_feature_detected!("avx2")

@@ -145,8 +145,8 @@ impl Blocks for Isa {
 }
 
 impl Avx512 {
-    /// The token, if this processor and its operating system support what the kernels are
-    /// compiled for.
+    /// Returns the token, if this processor and its operating system support the instructions that
+    /// the kernels are compiled for.
     pub fn detect() -> Option<Self> {
         let isa = Isa::detect()?;
         // SAFETY: the processor has AVX-512 and the extensions, as just detected.

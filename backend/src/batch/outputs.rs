@@ -16,7 +16,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Takes everything back: no status, no output. For a batch whose backend can't be trusted.
+    /// Discards all statuses and outputs. For a batch whose backend cannot be trusted.
     pub fn reset(&mut self) {
         self.status.fill(Status::NotRun);
         self.clear_failed();

@@ -5,7 +5,7 @@
 //!   the engine's families -->       this module --+-- p384_base: public keys of P-384
 //!                                                 +-- p384_sign: signatures of P-384
 //!                                                 +-- assembly: graviola, where the processor has
-//!                                                 |             what it needs; not P-521
+//!                                                 |             the instructions; not P-521
 //!                                                 +-- portable: RustCrypto and dalek, everywhere
 //! ```
 //!
@@ -118,7 +118,7 @@ impl SignatureInput<'_> {
     }
 }
 
-/// The crate that does what is not done in lanes or by arithmetic of our own.
+/// Returns the name of the crate for operations that neither lanes nor our own arithmetic serve.
 pub fn library(curve: Curve) -> &'static str {
     #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
     if assembly::serves(curve) {
@@ -191,7 +191,7 @@ impl Peer {
         }
     }
 
-    /// Its encoding.
+    /// Returns the encoded key.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -219,7 +219,7 @@ pub enum PeerKey<'a> {
 }
 
 impl PeerKey<'_> {
-    /// Its encoding.
+    /// Returns the encoded key.
     pub fn bytes(&self) -> &[u8] {
         match self {
             PeerKey::Encoded(bytes) => bytes,

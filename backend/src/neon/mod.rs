@@ -93,8 +93,8 @@ pub struct Neon {
 }
 
 impl Neon {
-    /// The token, if this processor and its operating system support what the kernels are
-    /// compiled for.
+    /// Returns the token, if this processor and its operating system support the instructions that
+    /// the kernels are compiled for.
     pub fn detect() -> Option<Self> {
         is_aarch64_feature_detected!("neon")
             .then(|| Neon { sha2: Sha2::detect(), sha3: Sha3::detect() })

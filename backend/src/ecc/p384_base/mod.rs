@@ -70,7 +70,7 @@ const fn words(bytes: &[u8; DIGITS * MULTIPLES * 2 * LEN]) -> [[[u64; 12]; MULTI
     table
 }
 
-/// The public keys of private ones; none for what is no private key.
+/// Returns the public keys of private ones; `None` for an invalid private key.
 pub fn public_keys(private: &[&[u8]]) -> Vec<Option<Vec<u8>>> {
     let scalars: Vec<Option<&[u8; LEN]>> = (private.iter())
         .map(|key| if is_private(Curve::P384, key) { key.first_chunk() } else { None })
