@@ -138,10 +138,10 @@ impl Memory {
     }
 }
 
-/// Measures what the filter picks on the GPU of a number; as [`measure`].
+/// Measures the cases that the filter selects on the GPU of a number, like [`measure`].
 ///
 /// # Errors
-/// As [`measure`]; `NotReady` if there is no such GPU.
+/// Those of [`measure`]; `NotReady` if there is no such GPU.
 pub fn measure_device(
     number: u32,
     config: &Config,

@@ -203,7 +203,7 @@ fn percentile(sorted: &[u64], share: f64) -> f64 {
 /// Runs batches on one thread with each kernel timed; none if the device times none.
 ///
 /// # Errors
-/// As [`end_to_end`].
+/// See [`end_to_end`].
 pub fn kernels<D: Card>(
     cuda: &Cuda<InstrumentedCard<D>>,
     pool: &Pool,

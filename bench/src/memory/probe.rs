@@ -85,7 +85,7 @@ fn count_release(block: *mut c_void) {
 }
 
 /// # Safety
-/// As malloc(3).
+/// See malloc(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
     // SAFETY: passed on.
@@ -93,7 +93,7 @@ pub unsafe extern "C" fn malloc(size: usize) -> *mut c_void {
 }
 
 /// # Safety
-/// As calloc(3).
+/// See calloc(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
     // SAFETY: passed on.
@@ -101,7 +101,7 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 }
 
 /// # Safety
-/// As realloc(3).
+/// See realloc(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
     // SAFETY: the size is read before the block may move; null has none.
@@ -116,7 +116,7 @@ pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void
 }
 
 /// # Safety
-/// As free(3).
+/// See free(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn free(block: *mut c_void) {
     count_release(block);
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn free(block: *mut c_void) {
 }
 
 /// # Safety
-/// As memalign(3).
+/// See memalign(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void {
     // SAFETY: passed on.
@@ -133,7 +133,7 @@ pub unsafe extern "C" fn memalign(alignment: usize, size: usize) -> *mut c_void 
 }
 
 /// # Safety
-/// As aligned_alloc(3).
+/// See aligned_alloc(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_void {
     // SAFETY: passed on.
@@ -141,7 +141,7 @@ pub unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize) -> *mut c_
 }
 
 /// # Safety
-/// As posix_memalign(3).
+/// See posix_memalign(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn posix_memalign(
     out: *mut *mut c_void,

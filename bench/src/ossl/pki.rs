@@ -102,7 +102,7 @@ pub(crate) struct Certificate {
     context: Context,
 }
 
-/// What [`Certificate::issue`] writes.
+/// The contents that [`Certificate::issue`] writes.
 pub(crate) struct Subject<'a> {
     /// Common name.
     pub(crate) name: &'a str,
