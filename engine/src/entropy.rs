@@ -80,12 +80,12 @@ impl Entropy for EntropyBuffer<'_> {
     }
 }
 
-/// Where the randomness of a batch comes from.
+/// The source of a batch's randomness.
 #[derive(Clone, Copy)]
 pub enum Randomness<'a> {
     /// A source, asked once for the whole batch.
     Fresh(&'a dyn Entropy),
-    /// None: the deterministic variant of a signature. An algorithm without one refuses.
+    /// No randomness: the deterministic variant of a signature. An algorithm without one fails.
     Deterministic,
     /// Bytes that the caller brings, `[lane][byte]`. Randomness that is used twice, or known to
     /// others, gives secrets away.

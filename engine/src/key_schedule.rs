@@ -122,7 +122,7 @@ impl Hash {
         Hash::ALL.into_iter().find(is_it)
     }
 
-    /// Its names, the main one first.
+    /// Returns all names, the main one first.
     pub fn names(self) -> &'static [&'static str] {
         match self {
             Hash::Sha2_224 => &["SHA2-224", "SHA-224", "SHA224", "2.16.840.1.101.3.4.2.4"],
@@ -146,8 +146,8 @@ impl Hash {
     }
 }
 
-/// The label of HKDF-Expand-Label, in two parts: what the protocol puts before every label (of TLS
-/// 1.3 `tls13 `, with the space), and the label.
+/// The label of HKDF-Expand-Label, in two parts: the protocol's prefix of every label (`tls13 ` for
+/// TLS 1.3, with the space), and the label.
 #[derive(Clone, Copy, Debug)]
 pub struct Label<'a> {
     /// The bytes before the label.

@@ -69,7 +69,7 @@ impl Engine {
     /// Small batches stay on the calling thread.
     ///
     /// # Errors
-    /// As [`Engine::run`]. Where a piece fails as a whole the batch does, and nothing comes out.
+    /// Those of [`Engine::run`]. If a piece fails as a whole, the batch fails without output.
     pub fn run_parallel(
         &self,
         batch: &mut Batch<'_>,
@@ -140,7 +140,7 @@ impl Parallel<'_> {
     /// Verifies many signatures; see [`Engine::verify_many`].
     ///
     /// # Errors
-    /// As there; then every status is [`Status::NotRun`].
+    /// Those of [`Engine::verify_many`], after which every status is [`Status::NotRun`].
     pub fn verify_many(
         &self,
         keys: &[&VerifyKey],
@@ -171,7 +171,7 @@ impl Parallel<'_> {
     /// deterministically, which some algorithms refuse.
     ///
     /// # Errors
-    /// As there; then every output is zero.
+    /// Those of [`Engine::sign_many`], after which every output is zero.
     pub fn sign_many(
         &self,
         keys: &[&SigningKey],
@@ -217,7 +217,7 @@ impl Parallel<'_> {
     /// Encapsulates many times; see [`Engine::encaps_many`].
     ///
     /// # Errors
-    /// As there; then every output is zero.
+    /// Those of [`Engine::encaps_many`], after which every output is zero.
     pub fn encaps_many(
         &self,
         keys: &[&KemPublicKey],
@@ -253,7 +253,7 @@ impl Parallel<'_> {
     /// Decapsulates many ciphertexts; see [`Engine::decaps_many`].
     ///
     /// # Errors
-    /// As there; then every output is zero.
+    /// Those of [`Engine::decaps_many`], after which every output is zero.
     pub fn decaps_many(
         &self,
         keys: &[&KemPrivateKey],
@@ -287,7 +287,7 @@ impl Parallel<'_> {
     /// Derives the shared secrets of many pairs of keys; see [`Engine::derive_many`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Engine::derive_many`].
     pub fn derive_many(
         &self,
         lanes: &[(&ExchangePrivateKey, &ExchangePublicKey)],
@@ -312,7 +312,7 @@ impl Parallel<'_> {
     /// Makes `n` key pairs of a signature algorithm; see [`Engine::signature_generate_many`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Engine::signature_generate_many`].
     pub fn signature_generate_many(
         &self,
         algorithm: Algorithm,
@@ -326,7 +326,7 @@ impl Parallel<'_> {
     /// Makes `n` key pairs of a KEM; see [`Engine::kem_generate_many`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Engine::kem_generate_many`].
     pub fn kem_generate_many(
         &self,
         algorithm: Algorithm,
@@ -340,7 +340,7 @@ impl Parallel<'_> {
     /// Makes `n` key pairs of a key exchange; see [`Engine::exchange_generate_many`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Engine::exchange_generate_many`].
     pub fn exchange_generate_many(
         &self,
         algorithm: Algorithm,
@@ -354,7 +354,7 @@ impl Parallel<'_> {
     /// Decodes many public keys of a signature algorithm; see [`Engine::signature_public_many`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Engine::signature_public_many`].
     pub fn signature_public_many(
         &self,
         algorithm: Algorithm,
@@ -368,7 +368,7 @@ impl Parallel<'_> {
     /// Decodes many public keys of a KEM; see [`Engine::kem_public_many`].
     ///
     /// # Errors
-    /// As there.
+    /// Those of [`Engine::kem_public_many`].
     pub fn kem_public_many(
         &self,
         algorithm: Algorithm,

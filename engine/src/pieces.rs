@@ -70,7 +70,7 @@ impl Pieces {
         Ok(pieces)
     }
 
-    /// Takes the next piece.
+    /// Appends the next piece.
     pub fn add(&mut self, piece: &[u8]) {
         self.hash.absorb(piece);
     }

@@ -142,7 +142,7 @@ impl KeyCache {
     /// Returns the public key with these bytes, like [`PublicKey::import`].
     ///
     /// # Errors
-    /// As [`PublicKey::import`].
+    /// See [`PublicKey::import`].
     pub fn public(
         &self,
         engine: &Engine,
@@ -155,7 +155,7 @@ impl KeyCache {
     /// Returns the KEM public key with these bytes, like [`Engine::kem_public`].
     ///
     /// # Errors
-    /// As [`Engine::kem_public`].
+    /// See [`Engine::kem_public`].
     pub fn kem_public(
         &self,
         engine: &Engine,
@@ -173,7 +173,7 @@ impl KeyCache {
     /// Returns the verification key with these bytes, like [`Engine::signature_public`].
     ///
     /// # Errors
-    /// As [`Engine::signature_public`].
+    /// See [`Engine::signature_public`].
     pub fn signature_public(
         &self,
         engine: &Engine,

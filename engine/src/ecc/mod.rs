@@ -33,7 +33,7 @@ pub(crate) fn generate(
 /// again, each by itself.
 ///
 /// # Errors
-/// As [`generate`].
+/// See [`generate`].
 pub(crate) fn fill(
     curve: Curve,
     entropy: &dyn Entropy,

@@ -113,7 +113,7 @@ pub enum OctetForm {
     WithPublic(usize),
 }
 
-/// How the key files of an algorithm look.
+/// The format of an algorithm's key files.
 #[derive(Clone, Copy)]
 pub struct FileForm {
     /// The algorithm's object identifier, dotted.
@@ -326,11 +326,10 @@ fn decode_certificate(der: &[u8]) -> Result<Public, Reason> {
 }
 
 impl<'a> Forms<'a> {
-    /// Reads what stands inside a private key's OCTET STRING, in a form of the standard.
+    /// Reads the content of a private key's OCTET STRING, in a format of the standard.
     ///
     /// # Errors
-    /// Any other structure, trailing bytes included. What is said does not depend on what stands
-    /// there.
+    /// Any other structure, including trailing bytes. The reason does not depend on the content.
     pub fn from_octets(octet_form: OctetForm, octets: &'a [u8]) -> Result<Self, Reason> {
         let (read, expected) = match octet_form {
             OctetForm::Bytes => return Ok(Forms { expanded: Some(octets), ..Forms::default() }),

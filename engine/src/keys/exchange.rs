@@ -87,8 +87,8 @@ fn curve_of(
 /// Bytes of keying material at least: as many as the private key has (RFC 9180, section 7.1.3).
 const IKM_MIN: usize = 32;
 
-/// Makes 32 bytes what X25519 makes of every private key before it uses it (RFC 7748, section 5),
-/// so that those who keep the bytes and those who keep the number write the same key.
+/// Clamps 32 bytes as X25519 does with every private key before it uses it (RFC 7748, section 5),
+/// so that implementations that store the bytes and those that store the number write the same key.
 pub fn clamp(private: &mut [u8; 32]) {
     private[0] &= 248;
     private[31] &= 127;
@@ -121,11 +121,11 @@ impl Engine {
         pair(algorithm, curve, ecc::generate(curve, entropy)?)
     }
 
-    /// Makes `n` key pairs: of X25519 in the lanes of a backend that has some for it. For pools of
+    /// Makes `n` key pairs, X25519 in the lanes of a backend that supports it. For pools of
     /// ephemeral keys.
     ///
     /// # Errors
-    /// As [`Self::exchange_generate`], and [`Error::TooMany`]; then there is no key at all.
+    /// Those of [`Self::exchange_generate`], and [`Error::TooMany`]; no key is returned then.
     pub fn exchange_generate_many(
         &self,
         algorithm: Algorithm,
@@ -146,10 +146,10 @@ impl Engine {
         all_keys(algorithm, n, keys)
     }
 
-    /// Takes a private scalar and computes its public key. Any 32 bytes are a key of X25519.
+    /// Imports a private scalar and computes its public key. Any 32 bytes are a key of X25519.
     ///
     /// # Errors
-    /// Not a key exchange; a wrong length; a number that is no scalar of the curve.
+    /// Not a key exchange; a wrong length; a number that is not a valid scalar of the curve.
     pub fn exchange_private(
         &self,
         algorithm: Algorithm,
@@ -185,8 +185,8 @@ impl Engine {
         pair(algorithm, Curve::X25519, Zeroizing::new(private.to_vec()))
     }
 
-    /// Takes a peer's public key and checks it (SP 800-56A, section 5.6.2.3.3). Any 32 bytes are a
-    /// key of X25519.
+    /// Imports a peer's public key and validates it (SP 800-56A, section 5.6.2.3.3). Any 32 bytes
+    /// are a key of X25519.
     ///
     /// # Examples
     /// ```
@@ -201,7 +201,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// Not a key exchange; a wrong length; no uncompressed point of the curve.
+    /// Not a key exchange; a wrong length; bytes that are not an uncompressed point of the curve.
     pub fn exchange_public(
         &self,
         algorithm: Algorithm,

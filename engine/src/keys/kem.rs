@@ -349,7 +349,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::kem_generate`], and [`Error::TooMany`]; then there is no key at all.
+    /// Those of [`Self::kem_generate`], and [`Error::TooMany`]; no key is returned then.
     pub fn kem_generate_many(
         &self,
         algorithm: Algorithm,
@@ -415,7 +415,7 @@ impl Engine {
         decode_private(self, algorithm, bytes, false).map(KemPrivateKey)
     }
 
-    /// Decodes a public key, with the checks of its standard (of ML-KEM: FIPS 203, section 7.2).
+    /// Decodes a public key, with the checks of its standard (for ML-KEM: FIPS 203, section 7.2).
     ///
     /// # Examples
     /// ```

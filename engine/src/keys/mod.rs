@@ -113,7 +113,7 @@ impl PrivateKey {
     /// Makes `n` key pairs, with randomness drawn once for all of them.
     ///
     /// # Errors
-    /// As [`Self::generate`], and [`Error::TooMany`]; then there is no key at all.
+    /// Those of [`Self::generate`], and [`Error::TooMany`]; no key is returned then.
     pub fn generate_many(
         engine: &Engine,
         algorithm: Algorithm,
@@ -131,8 +131,8 @@ impl PrivateKey {
         })
     }
 
-    /// Takes a private key in the forms in which it came, which must belong together: the rule that
-    /// the head of this file states.
+    /// Imports a private key in the formats in which it was received, which must belong together:
+    /// the rule is at the head of this file.
     ///
     /// # Examples
     /// ```
@@ -150,8 +150,8 @@ impl PrivateKey {
     /// ```
     ///
     /// # Errors
-    /// A form that the algorithm does not have, or that a check refuses; forms that do not belong
-    /// together; no healthy backend.
+    /// A format that the algorithm does not have, or that a check rejects; formats that do not
+    /// belong together; no healthy backend.
     pub fn import(engine: &Engine, algorithm: Algorithm, forms: &Forms<'_>) -> Result<Self, Error> {
         Self::import_with(engine, algorithm, forms, true)
     }
@@ -312,7 +312,7 @@ fn is_same_public(algorithm: Algorithm, public: &[u8], own: &[u8]) -> bool {
 }
 
 impl PublicKey {
-    /// Takes a public key of any algorithm, with the checks of its standard.
+    /// Imports a public key of any algorithm, with the checks of its standard.
     ///
     /// # Errors
     /// A wrong length; a key that fails a check.
@@ -359,11 +359,11 @@ impl PublicKey {
 }
 
 impl Key {
-    /// Takes a key in the forms in which it came: a private key, if there is any form of one, and
-    /// else a public one.
+    /// Imports a key in the formats in which it was received: a private key if any private format
+    /// is present, otherwise a public key.
     ///
     /// # Errors
-    /// As [`PrivateKey::import`] and [`PublicKey::import`].
+    /// Those of [`PrivateKey::import`] and [`PublicKey::import`].
     pub fn import(engine: &Engine, algorithm: Algorithm, forms: &Forms<'_>) -> Result<Self, Error> {
         match forms {
             Forms { seed: None, expanded: None, public: Some(public) } => {

@@ -384,7 +384,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::signature_generate`], and [`Error::TooMany`]; then there is no key at all.
+    /// Those of [`Self::signature_generate`], and [`Error::TooMany`]; no key is returned then.
     pub fn signature_generate_many(
         &self,
         algorithm: Algorithm,
@@ -533,7 +533,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::sign`], but for randomness; an algorithm without a deterministic variant.
+    /// Those of [`Self::sign`] except randomness; an algorithm without a deterministic variant.
     pub fn sign_deterministic(
         &self,
         key: &SigningKey,
@@ -542,11 +542,11 @@ impl Engine {
         self.sign_one(key, message, Randomness::Deterministic)
     }
 
-    /// Signs with randomness that the caller brings. Used twice, or known to others, it gives the
-    /// private key of some algorithms away.
+    /// Signs with the caller's randomness. For some algorithms, using it twice or revealing it
+    /// reveals the private key.
     ///
     /// # Errors
-    /// As [`Self::sign`]; randomness of another length than the algorithm takes.
+    /// Those of [`Self::sign`]; randomness of a wrong length.
     pub fn sign_with_randomness(
         &self,
         key: &SigningKey,

@@ -186,13 +186,13 @@ pub trait IndexedSigner {
     -> Result<Vec<Vec<u8>>, Error>;
 }
 
-/// How many signatures a key has left.
+/// The number of signatures that a key has left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remaining {
     /// Indexes that were never reserved.
     pub left: u64,
-    /// Indexes that were reserved and lost, by crashes for the most part. At most: what a log lost
-    /// in a crash counts as one of them.
+    /// Indexes that were reserved and lost, mostly by crashes. An upper bound: signatures whose log
+    /// entry was lost in a crash are included.
     pub burnt: u64,
     /// The key should be replaced: fewer are left than its owner wants to be warned at.
     pub is_low: bool,
@@ -235,7 +235,7 @@ pub struct Request<'a> {
 /// A signature that is recorded and may be released.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleasedSignature {
-    /// Its index.
+    /// The index of the signature.
     pub index: u64,
     /// The signature.
     pub signature: Vec<u8>,
@@ -243,12 +243,12 @@ pub struct ReleasedSignature {
     pub is_repeated: bool,
 }
 
-/// Signs requests with the indexes of a ledger: one reservation for all of them, and nothing comes
-/// out of it before it is recorded.
+/// Signs requests with the indexes of a ledger. All of them share one reservation, and signatures
+/// are returned only after they are recorded.
 ///
 /// # Errors
-/// As [`Ledger`] and [`IndexedSigner`]. Then nothing is released, and indexes that had been taken
-/// are lost.
+/// Those of [`Ledger`] and [`IndexedSigner`]. No signature is released then, and the indexes that
+/// were taken are lost.
 pub fn sign_requests(
     ledger: &dyn Ledger,
     signer: &mut dyn IndexedSigner,

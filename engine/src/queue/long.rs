@@ -1,13 +1,13 @@
-//! How many bytes of long messages tickets hold.
+//! Limits the bytes of long messages that tickets hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts the bytes that are claimed. Nothing is ordered by it: a claim's memory is its job's own.
+/// Counts the claimed bytes. Relaxed ordering suffices, because jobs do not share their memory.
 #[derive(Clone, Default)]
 pub(super) struct Bytes(Arc<AtomicUsize>);
 
-/// Some of them, given back when it is dropped.
+/// A claim on some of the bytes, returned when dropped.
 pub(super) struct Claim {
     of: Bytes,
     bytes: usize,

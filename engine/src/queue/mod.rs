@@ -179,7 +179,7 @@ impl Queue {
         }
     }
 
-    /// Starts `count` threads, which run what `submit_*` hands in. Without them it runs before
+    /// Starts `count` worker threads, which run submitted jobs. Without workers, a job runs before
     /// `submit_*` returns.
     ///
     /// # Examples
@@ -201,15 +201,15 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// When a thread can't be started; those that were are ended again.
+    /// If a thread cannot be started; threads that were started are stopped again.
     pub fn with_workers(mut self, count: NonZero<usize>) -> std::io::Result<Queue> {
         self.workers = Some(Workers::start(count.get())?);
         Ok(self)
     }
 
-    /// Takes no more jobs, from now on every call gives [`Error::Closed`]; returns when every
-    /// ticket that was given out is complete and the workers have ended. Called from a callback it
-    /// only closes, since a worker can't wait for itself.
+    /// Closes the queue: further calls fail with [`Error::Closed`]. Returns when every open ticket
+    /// is complete and the workers have ended. When called from a callback, it only closes the
+    /// queue, since a worker cannot wait for itself.
     pub fn shutdown(&self) {
         self.close();
         if let Some(workers) = &self.workers {
@@ -254,7 +254,7 @@ impl Queue {
     /// Generates a key, like [`Engine::kem_generate`].
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::kem_generate`]; [`Error::Busy`], [`Error::Closed`].
     pub fn kem_generate(&self, algorithm: Algorithm) -> Result<KemPrivateKey, Error> {
         let gate = &self.kem_generate[algorithm as usize];
         gate.call(
@@ -266,7 +266,7 @@ impl Queue {
     /// Encapsulates, like [`Engine::encaps`].
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::encaps`]; [`Error::Busy`], [`Error::Closed`].
     pub fn encaps(&self, key: &KemPublicKey) -> Result<(Vec<u8>, SharedSecret), Error> {
         let gate = &self.encaps[key.algorithm() as usize];
         gate.call(
@@ -278,7 +278,7 @@ impl Queue {
     /// Decapsulates, like [`Engine::decaps`].
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::decaps`]; [`Error::Busy`], [`Error::Closed`].
     pub fn decaps(&self, key: &KemPrivateKey, ciphertext: &[u8]) -> Result<SharedSecret, Error> {
         check_length("the ciphertext", key.algorithm().info().output.max(), ciphertext)?;
         let gate = &self.decaps[key.algorithm() as usize];
@@ -291,7 +291,7 @@ impl Queue {
     /// Generates a key, like [`Engine::signature_generate`].
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::signature_generate`]; [`Error::Busy`], [`Error::Closed`].
     pub fn signature_generate(&self, algorithm: Algorithm) -> Result<SigningKey, Error> {
         let gate = &self.signature_generate[algorithm as usize];
         gate.call(
@@ -303,7 +303,7 @@ impl Queue {
     /// Signs, like [`Engine::sign`].
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::sign`]; [`Error::Busy`], [`Error::Closed`].
     pub fn sign(&self, key: &SigningKey, message: Message<'_>) -> Result<Vec<u8>, Error> {
         message.check()?;
         let alone = |shared: &QueueContext| shared.engine().sign(key, message, shared.entropy());
@@ -318,7 +318,7 @@ impl Queue {
     /// Verifies, like [`Engine::verify`].
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::verify`]; [`Error::Busy`], [`Error::Closed`].
     pub fn verify(
         &self,
         key: &VerifyKey,
@@ -347,7 +347,7 @@ impl Queue {
     /// Generates a key, like [`Engine::exchange_generate`].
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::exchange_generate`]; [`Error::Busy`], [`Error::Closed`].
     pub fn exchange_generate(&self, algorithm: Algorithm) -> Result<ExchangePrivateKey, Error> {
         let gate = &self.exchange_generate[algorithm as usize];
         gate.call(
@@ -371,7 +371,7 @@ impl Queue {
     /// ```
     ///
     /// # Errors
-    /// As there; [`Error::Busy`], [`Error::Closed`].
+    /// Those of [`Engine::derive`]; [`Error::Busy`], [`Error::Closed`].
     pub fn derive(
         &self,
         key: &ExchangePrivateKey,

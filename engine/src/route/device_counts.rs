@@ -34,8 +34,8 @@ pub struct DeviceCounts {
 /// concurrently.
 static WATCHER: OnceBox<fn(&DeviceCounts)> = OnceBox::new();
 
-/// Has a function told of each batch that any engine of this process asks a device for, with that
-/// batch's counts alone: for fronts that count elsewhere. The first one stays.
+/// Registers a function that is called with the counts of each batch that an engine of this process
+/// sends to a device: for frontends that count elsewhere. Only the first registration takes effect.
 pub fn watch_devices(watcher: fn(&DeviceCounts)) {
     let _ = WATCHER.set(Box::new(watcher));
 }

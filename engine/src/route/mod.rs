@@ -45,7 +45,7 @@ pub enum BackendState {
 /// One backend, for `gabion doctor`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackendReport {
-    /// Its name.
+    /// The backend's name.
     pub name: &'static str,
     /// Operations side by side.
     pub lanes: usize,
@@ -104,7 +104,7 @@ impl Engine {
     /// divided like a batch.
     ///
     /// # Errors
-    /// As [`Self::backend_for`].
+    /// See [`Self::backend_for`].
     pub(crate) fn kernels_for(&self, algorithm: Algorithm) -> Result<&dyn Kernels, Error> {
         check_built(algorithm)?;
         let mut error = Error::NoBackend(algorithm);
@@ -161,16 +161,16 @@ impl Engine {
             .collect()
     }
 
-    /// Returns the counts of batches on devices so far, by backend, algorithm and task; nothing of
-    /// what ran on this processor. Self-tests are not counted.
+    /// Returns the counts of batches on devices so far, by backend, algorithm and task. Batches on
+    /// this processor and self-tests are not counted.
     pub fn device_counts(&self) -> Vec<DeviceCounts> {
         self.slots.iter().flat_map(Slot::device_counts).collect()
     }
 
-    /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`, and what
-    /// did not succeed has no output. Where a backend declines the batch, loses it, panics, leaves
+    /// Runs a batch on the best healthy backend. Each lane's verdict is in `batch.status`, and
+    /// lanes that failed have no output. If a backend declines the batch, loses it, panics, leaves
     /// a lane without a verdict or was withdrawn meanwhile (a self-test of another algorithm failed
-    /// on another thread), nothing that it wrote counts, and the next backend runs the batch.
+    /// on another thread), its output is discarded, and the next backend runs the batch.
     ///
     /// # Errors
     /// Misuse (lengths that do not fit, before anything runs); no healthy backend, no memory for

@@ -563,7 +563,7 @@ fn shutdown_completes_every_ticket_and_takes_no_more() {
     queue.shutdown();
 }
 
-/// As in a destructor that `dlclose` runs: a thread may need a lock that the caller holds.
+/// Simulates a destructor that `dlclose` runs: a thread may need a lock that the caller holds.
 #[test]
 fn detached_queue_completes_every_ticket() {
     let (engine, watch) = watched();

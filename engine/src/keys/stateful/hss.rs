@@ -90,11 +90,11 @@ impl HssSecret {
         bytes
     }
 
-    /// Reads what [`HssSecret::encode`] gave.
+    /// Parses the encoding that [`HssSecret::encode`] returns.
     ///
     /// # Errors
-    /// [`Error::Input`] if it is of another length, or names no sets or those of several hash
-    /// functions.
+    /// [`Error::Input`] if the length is wrong, or if the parameter sets are missing or use several
+    /// hash functions.
     pub fn decode(bytes: &[u8]) -> Result<Self, Error> {
         let refused =
             || private_key(Algorithm::Hss, "it is not a list of parameter sets, a seed and I");
@@ -148,13 +148,13 @@ pub fn draw_sectors(
     drawn.collect()
 }
 
-/// Makes the keys of all sectors of a tree, whose secrets [`draw_sectors`] gave, under one public
-/// key, from their `rows` on, which earlier progress gave or which are empty. `watch` hears of the
-/// waves of each, one sector after the other, with its number, and may stop there: then the answer
-/// is `None`.
+/// Makes the keys of all sectors of a tree under one public key. The secrets come from
+/// [`draw_sectors`]; `rows` contain earlier progress, or are empty. `watch` is called after each
+/// wave with the sector's number, one sector after the other. If it stops the generation, the
+/// result is `None`.
 ///
 /// # Errors
-/// As [`StatefulKey::generate`]; [`Error::Input`] if there is not one row for each sector.
+/// Those of [`StatefulKey::generate`]; [`Error::Input`] if there is not one row for each sector.
 pub fn generate_sectors<'e>(
     engine: &'e Engine,
     secrets: &[impl Borrow<HssSecret>],

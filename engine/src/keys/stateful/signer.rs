@@ -42,12 +42,12 @@ const PIECES_OF_DEVICE: usize = 1 << 11;
 /// length of what the tree above says of it.
 const KEPT_HEAD: usize = 4 + 8 + 8 + 4;
 
-/// How far key generation is.
+/// The progress of key generation.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress<'a> {
     /// Leaves of the top tree that are done.
     pub done: u32,
-    /// All of them.
+    /// All leaves of the top tree.
     pub all: u32,
     /// The nodes computed so far, for resuming later. Public, but must be authenticated like the
     /// result of [`StatefulKey::trees`].
@@ -73,7 +73,7 @@ pub trait Secret {
     /// Begins to make its trees.
     ///
     /// # Errors
-    /// As the scheme's `Generation::new`.
+    /// Those of the scheme's `Generation::new`.
     fn begin(&self) -> Result<Self::Generation, gabion_scheme::Error>;
 
     /// Returns the number of signatures of a key.

@@ -65,11 +65,10 @@ impl XmssSecret {
         bytes
     }
 
-    /// Reads what [`XmssSecret::encode`] gave of a key of this scheme.
+    /// Parses the encoding that [`XmssSecret::encode`] returns for a key of this scheme.
     ///
     /// # Errors
-    /// [`Error::Input`] if it is of another length, or the scheme has no set of this number that
-    /// signs.
+    /// [`Error::Input`] if the length is wrong, or if the scheme has no signing set of this number.
     pub fn decode(scheme: Scheme, bytes: &[u8]) -> Result<Self, Error> {
         let refused =
             || private_key(scheme.into(), "it is not a set number followed by three seeds");
