@@ -80,7 +80,7 @@ pub unsafe fn take_back<T>(pointer: *mut c_void) {
 /// Frees a value of [`hand_over`]; an entry point.
 ///
 /// # Safety
-/// As [`take_back`]: the core frees a key or a context once, after its last use.
+/// Those of [`take_back`]: the core frees a key or a context once, after its last use.
 pub unsafe extern "C" fn free<T>(pointer: *mut c_void) {
     // SAFETY: as the caller vouches.
     unsafe { take_back::<T>(pointer) }
@@ -129,7 +129,7 @@ pub unsafe fn change<T: TakesParams>(
 /// Sets parameters of a context; an entry point.
 ///
 /// # Safety
-/// As [`change`]; `params` is null or a list with an end.
+/// Those of [`change`]; `params` is null or a list with an end.
 pub unsafe extern "C" fn set_ctx_params<T: TakesParams>(
     context: *mut c_void,
     params: *const Param,

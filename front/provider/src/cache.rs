@@ -32,7 +32,7 @@ impl PublicKeys {
     /// Returns the public key with these bytes.
     ///
     /// # Errors
-    /// As [`PublicKey::import`].
+    /// See [`PublicKey::import`].
     pub fn find(
         &self,
         engine: &Engine,

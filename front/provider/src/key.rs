@@ -58,7 +58,7 @@ fn joined(algorithm: KeyType, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
 /// Takes a public key, one of a signature by way of the provider's cache.
 ///
 /// # Errors
-/// As [`import`].
+/// See [`import`].
 pub fn public_of(
     provider: &Provider,
     algorithm: KeyType,
