@@ -202,7 +202,7 @@ pub unsafe fn bytes_of_text<'a>(what: &str, text: *const c_char) -> Result<&'a [
 /// Returns a UTF-8 string.
 ///
 /// # Safety
-/// As [`bytes_of_text`].
+/// See [`bytes_of_text`].
 pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Failure> {
     // SAFETY: the caller's condition is this function's.
     let bytes = unsafe { bytes_of_text(what, text) }?;
@@ -212,7 +212,7 @@ pub unsafe fn text<'a>(what: &str, text: *const c_char) -> Result<&'a str, Failu
 /// Returns the algorithm with a name.
 ///
 /// # Safety
-/// As [`text`].
+/// See [`text`].
 pub unsafe fn algorithm(name: *const c_char) -> Result<Algorithm, Failure> {
     // SAFETY: the caller's condition is this function's.
     let name = unsafe { text("algorithm", name) }?;

@@ -100,7 +100,7 @@ pub unsafe extern "C" fn gabion_sign(
 /// Signs with the caller's randomness.
 ///
 /// # Safety
-/// As [`gabion_sign`]; `randomness` is NULL or has `randomness_len` bytes.
+/// Those of [`gabion_sign`]; `randomness` is NULL or has `randomness_len` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn gabion_sign_with_randomness(
     key: *const PrivateKey,
@@ -125,7 +125,7 @@ pub unsafe extern "C" fn gabion_sign_with_randomness(
 /// Signs in the way that `engine` does, with what lies at `randomness`.
 ///
 /// # Safety
-/// As [`gabion_sign`].
+/// See [`gabion_sign`].
 unsafe fn sign(
     key: *const PrivateKey,
     message: *const Message,
