@@ -160,7 +160,7 @@ impl Log {
     /// that have happened already.
     ///
     /// # Errors
-    /// As [`Self::append`]; the reserve is used up as well.
+    /// The log cannot be written (see [`Self::append`]), or the reserve is used up as well.
     pub fn append_at_last(&self, records: &[Record], class: Class) -> Result<u64, AuditError> {
         self.push(records, class, 0)
     }
