@@ -49,13 +49,13 @@ pub enum Classical {
 pub struct Params {
     /// Which one.
     pub algorithm: Algorithm,
-    /// The set of its ML-DSA part.
+    /// The parameter set of the ML-DSA component.
     pub ml_dsa: Algorithm,
-    /// Its classical part.
+    /// The classical component.
     pub classical: Classical,
     /// PH, which makes a message short.
     pub prehash: Prehash,
-    /// The label, which names the algorithm in what is signed.
+    /// The label, which identifies the algorithm in the signed message.
     pub label: &'static str,
 }
 
@@ -169,7 +169,7 @@ impl Curve {
 }
 
 impl Classical {
-    /// Its name, for messages.
+    /// Returns the name, for messages.
     pub const fn name(&self) -> &'static str {
         match self {
             Classical::Rsa(_) => "RSA",

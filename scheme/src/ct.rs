@@ -12,7 +12,8 @@ pub fn barrier(x: u64) -> u64 {
     core::hint::black_box(x)
 }
 
-/// All ones if `a == b`, else zero. The lengths are public; different lengths give zero.
+/// Returns all ones if `a == b`, otherwise zero. The lengths are public; different lengths give
+/// zero.
 pub fn eq_mask(a: &[u8], b: &[u8]) -> u64 {
     if a.len() != b.len() {
         return 0;
@@ -69,10 +70,10 @@ wipe_as!(u8, u32, u64, i16, i32, crate::poly::KemPoly, crate::poly::DsaPoly);
 // SAFETY: integers.
 unsafe impl<const N: usize> Wipe for [u8; N] {}
 
-/// Sets the length of a buffer whose contents don't matter; what is new is `blank`.
+/// Sets the length of a buffer whose contents do not matter; new elements are `blank`.
 ///
-/// No secret gets out of reach of a later [`wipe`] of the buffer: what is cut off, and what a move
-/// to a larger allocation leaves behind, is zero.
+/// All secrets stay in reach of a later [`wipe`] of the buffer: removed elements, and the old
+/// memory after a move to a larger allocation, are zeroed.
 pub fn resize<T: Wipe + Clone>(buffer: &mut Vec<T>, len: usize, blank: T) {
     if len > buffer.capacity() {
         wipe(buffer);

@@ -96,7 +96,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Refuses a byte string whose length is not the one that the standard prescribes.
+    /// Checks that a byte string has the length that the standard prescribes.
     ///
     /// # Errors
     /// [`Error::Length`], which names `what` and both lengths.

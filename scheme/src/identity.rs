@@ -16,9 +16,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The callback that receives the numbers of dropped keys.
 static ON_DROP: OnceLock<fn(u64)> = OnceLock::new();
 
-/// Has a function called with the number of each key that has one and is dropped, or becomes another key, from now on: of a
-/// clone, too, while others with the number may live on. It is called wherever keys are dropped, so it must not wait,
-/// allocate or panic. The first function stays; others are not heard of.
+/// Registers a function that is called with the number of each numbered key that is dropped or
+/// becomes another key. It is also called for clones, while other clones with that number may live
+/// on. It is called wherever keys are dropped, so it must not wait, allocate or panic. Only the
+/// first registration takes effect.
 pub fn on_drop(heard: fn(u64)) {
     let _ = ON_DROP.set(heard);
 }

@@ -37,7 +37,7 @@ pub enum Message<'a> {
 }
 
 impl Message<'_> {
-    /// Says what is wrong with the form, if anything is.
+    /// Checks the form of a message.
     ///
     /// # Errors
     /// [`Error::ContextTooLong`] and [`Error::DigestLength`].
@@ -81,7 +81,8 @@ impl Header {
         }
     }
 
-    /// The formatted message M' of `message` in pieces; unused ones are empty, as all are of mu.
+    /// Returns the formatted message M' of `message` in pieces; unused ones are empty, as all are
+    /// for mu.
     pub fn formatted<'a>(&'a self, message: &Message<'a>) -> [&'a [u8]; 4] {
         let Header { domain, oid } = self;
         match *message {

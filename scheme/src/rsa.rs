@@ -30,7 +30,7 @@ const E: u32 = 65537;
 /// Bytes of randomness that a key or a signature takes.
 pub const RANDOM_LEN: usize = 32;
 
-/// How the hash becomes a representative.
+/// The padding of a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Padding {
     /// RSASSA-PSS (RFC 8017, section 8.1).

@@ -10,7 +10,8 @@ use crate::kernels::Kernels;
 /// Bytes of a private key, of a public key and of a shared secret.
 pub const LEN: usize = 32;
 
-/// The public keys of private ones (RFC 7748, section 6.1). Any 32 bytes are a private key.
+/// Computes the public keys of private ones (RFC 7748, section 6.1). Any 32 bytes are a private
+/// key.
 pub fn public_keys<K: Kernels + ?Sized>(k: &K, private: &[[u8; LEN]], public: &mut [[u8; LEN]]) {
     let reduced = |key: &[u8; LEN]| {
         let mut clamped = clamp_integer(*key);

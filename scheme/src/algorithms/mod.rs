@@ -210,7 +210,7 @@ impl Kind {
     }
 }
 
-/// The algorithms that share one implementation: what the engine chooses the code by.
+/// The algorithms that share one implementation, by which the engine selects the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Family {
     /// FIPS 203.
@@ -272,12 +272,12 @@ impl Family {
     }
 }
 
-/// How many bytes an encoding has.
+/// The length of an encoding in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// Always so many.
+    /// A fixed length.
     Fixed(usize),
-    /// From one value to the next another number, so many at most.
+    /// A length that varies between values, with this maximum.
     UpTo(usize),
     /// Depends on the key, as with HSS and XMSS, whose keys carry the parameter set. The value is
     /// the maximum over all keys; ask the key for the exact size before allocating a signature.
@@ -345,7 +345,7 @@ impl fmt::Display for Part {
 pub struct Codepoint {
     /// The registry's name: a NamedGroup of a KEM, a SignatureScheme of a signature.
     pub name: &'static str,
-    /// The number, registered or, where the group or scheme is private, the one its users agree on.
+    /// The number: registered or, for a private group or scheme, the one that its users agree on.
     pub number: u16,
 }
 
@@ -355,7 +355,7 @@ impl Codepoint {
     }
 }
 
-/// One row of the table. Sizes are in bytes; `None` where there is no such thing.
+/// One row of the table. Sizes are in bytes; `None` marks a property that the algorithm lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlgorithmInfo {
     /// The parameter set.
@@ -370,8 +370,8 @@ pub struct AlgorithmInfo {
     pub kind: Kind,
     /// The implementation that it belongs to.
     pub family: Family,
-    /// Whether every signature changes the private key: what signed twice in one state has lost the key. No
-    /// door that makes, reads or uses ordinary private keys takes it.
+    /// Whether every signature changes the private key. Signing twice in one state reveals the key,
+    /// so functions that make, read or use ordinary private keys do not accept these algorithms.
     pub stateful: bool,
     /// NIST security category, 1 to 5; none where a quantum computer breaks it.
     pub category: Option<u8>,
@@ -498,8 +498,8 @@ impl Algorithm {
         self.info().name
     }
 
-    /// Looks an algorithm up by any of its names, in any case, or by its object identifier.
-    /// The second value is the old name if that is what was given.
+    /// Looks an algorithm up by any of its names, in any case, or by its object identifier. The
+    /// second value is the old name if `text` is one.
     pub fn lookup(text: &str) -> Option<(Algorithm, Option<&'static str>)> {
         let known = |row: &&AlgorithmInfo| row.names().any(|name| name.eq_ignore_ascii_case(text));
         if let Some(row) = ALGORITHMS.iter().find(known) {

@@ -32,7 +32,7 @@ pub struct OldName {
     pub codepoint: Option<u16>,
     /// The object identifier it used, where it had one.
     pub oid: Option<&'static str>,
-    /// Its sizes, where they are known.
+    /// The sizes, if known.
     pub sizes: Option<OldSizes>,
     /// The name of the algorithm that followed, which need not be a row of the table yet; none
     /// where nothing did.

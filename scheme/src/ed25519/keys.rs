@@ -11,7 +11,7 @@ use crate::identity::Identity;
 use crate::kernels::Kernels;
 use crate::kernels::ed25519::{EdKey, EdPoint};
 
-/// A private key, expanded: what RFC 8032, section 5.1.5 makes of the seed. Wiped when dropped.
+/// A private key, expanded from the seed by RFC 8032, section 5.1.5. Wiped when dropped.
 #[derive(Clone)]
 pub struct SigningKey {
     seed: [u8; SEED_LEN],

@@ -19,8 +19,8 @@ pub(super) struct Parts<'a> {
     pub(super) data: &'a [u8],
 }
 
-/// Says what is wrong with a message for this parameter set, if anything is. Falcon signs messages
-/// as they are; FN-DSA has contexts, digests and mu like ML-DSA.
+/// Checks a message for this parameter set. Falcon signs messages directly; FN-DSA has contexts,
+/// digests and mu like ML-DSA.
 ///
 /// # Errors
 /// Those of [`Message::check`], and [`Error::Unsupported`].

@@ -74,7 +74,7 @@ pub fn sign(
     status
 }
 
-/// Where a signature that [`sign`] made ends.
+/// Returns the length of a signature that [`sign`] made.
 pub fn made_len(params: &Params, sig: &[u8]) -> usize {
     match params.padding {
         SignaturePadding::Padded => params.padded_len(),

@@ -37,11 +37,11 @@ pub enum SignaturePadding {
 pub struct Params {
     /// Which one.
     pub algorithm: Algorithm,
-    /// Its design.
+    /// The design.
     pub design: Design,
     /// log2 of the degree: 9 or 10.
     pub log_n: u32,
-    /// How its signatures end.
+    /// The ending of its signatures.
     pub padding: SignaturePadding,
 }
 

@@ -17,7 +17,7 @@ use crate::error::Error;
 /// Length of the head byte and nonce before the compressed s2.
 pub(super) const HEAD_LEN: usize = 1 + NONCE_LEN;
 
-/// Takes the padding off a signature: all zeros at its end.
+/// Removes the padding of a signature: all zeros at its end.
 pub fn strip(signature: &[u8]) -> &[u8] {
     let end = signature.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     &signature[..end]
@@ -26,8 +26,8 @@ pub fn strip(signature: &[u8]) -> &[u8] {
 /// Pads a stripped signature with zeros to the fixed length of its parameter set.
 ///
 /// # Errors
-/// [`Error::Signature`] if it ends with a zero, so is not stripped, or is longer than that: a
-/// signature that another implementation made may be.
+/// [`Error::Signature`] if it ends with a zero, so is not stripped, or if it exceeds the fixed
+/// length, as signatures of other implementations may.
 pub fn pad(params: &Params, signature: &[u8]) -> Result<Vec<u8>, Error> {
     let refuse = |reason| Error::Signature { algorithm: params.algorithm.name(), reason };
     if signature.last().is_none_or(|&last| last == 0) {

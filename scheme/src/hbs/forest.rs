@@ -87,9 +87,9 @@ pub(crate) trait Layers {
 pub struct StoredTree<'a> {
     /// The level: 0 at the top.
     pub level: usize,
-    /// Which of all trees of its level it is.
+    /// The number of the tree among all trees of its level.
     pub number: u64,
-    /// Its lowest row that is kept, as far as it is there.
+    /// The lowest stored row, as far as it is complete.
     pub row: &'a [u8],
     /// The signature by the tree above; empty at the top and for a tree that is not signed yet.
     pub signed: &'a [u8],

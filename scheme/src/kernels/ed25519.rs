@@ -33,7 +33,7 @@ pub const ROWS_LEN: usize = ROW_PIECES * ROWS_PER_PIECE * size_of::<PointRow>();
 /// verification, and save more than half of each.
 const USES_BEFORE_ROWS: u32 = 2;
 
-/// A public key's point A, decoded, with what a backend keeps to multiply it sooner. Public.
+/// A public key's point A, decoded, with precomputed multiples of the backend. Public.
 #[derive(Debug)]
 pub struct EdPoint {
     encoded: [u8; 32],

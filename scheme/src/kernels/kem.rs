@@ -23,7 +23,7 @@ pub struct KemUniform<'a> {
     pub rho: &'a [u8; 32],
     /// The two bytes that follow it.
     pub index: [u8; 2],
-    /// Where the polynomial goes, in the NTT domain; coefficients in 0..q.
+    /// The output polynomial, in the NTT domain; coefficients in 0..q.
     pub out: &'a mut KemPoly,
 }
 
@@ -34,7 +34,7 @@ pub struct KemNoise<'a> {
     pub seed: &'a [u8; 32],
     /// The byte that follows it.
     pub index: u8,
-    /// Where the polynomial goes; |coefficients| <= eta.
+    /// The output polynomial; |coefficients| <= eta.
     pub out: &'a mut KemPoly,
 }
 

@@ -60,7 +60,7 @@ pub struct LmsChain<'a> {
     pub seed: Option<&'a [u8]>,
     /// The first step.
     pub start: u32,
-    /// How many steps there are.
+    /// The number of steps.
     pub steps: u32,
     /// n bytes, replaced.
     pub value: &'a mut [u8],
@@ -70,7 +70,7 @@ pub struct LmsChain<'a> {
 pub struct LmsHash<'a> {
     /// The hash function.
     pub family: LmsFamily,
-    /// I || u32str(r) || D, where D is two bytes that say what is hashed.
+    /// I || u32str(r) || D, where D is the domain separator of two bytes.
     pub prefix: [u8; PREFIX],
     /// The message.
     pub input: &'a [u8],
@@ -97,7 +97,7 @@ pub struct LmsLeaves<'a> {
     pub base: u32,
     /// `[leaf][n]`.
     pub output: &'a mut [u8],
-    /// A buffer that is kept from call to call; what is left in it is zero.
+    /// A buffer that is reused between calls; its contents are zeroed afterwards.
     pub room: &'a mut Vec<u8>,
 }
 

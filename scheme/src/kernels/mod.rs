@@ -72,7 +72,7 @@ impl Xof {
     }
 }
 
-/// How many pieces an input may come in.
+/// The maximum number of pieces of an input.
 pub const SPONGE_PARTS: usize = 5;
 
 /// One sponge computation: absorb the concatenation of `input`, squeeze `output.len()` bytes.
@@ -83,7 +83,7 @@ pub struct Sponge<'a> {
     pub xof: Xof,
     /// The message, in pieces; unused pieces are empty.
     pub input: [&'a [u8]; SPONGE_PARTS],
-    /// Where the output goes; its length says how much is squeezed.
+    /// The output; its length determines how much is squeezed.
     pub output: &'a mut [u8],
 }
 

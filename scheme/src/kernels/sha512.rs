@@ -24,7 +24,7 @@ pub const BLOCK: usize = 128;
 pub struct Sha512<'a> {
     /// The message; unused pieces are empty.
     pub pieces: [&'a [u8]; 3],
-    /// Where the digest goes.
+    /// The output digest.
     pub digest: &'a mut [u8; 64],
 }
 
@@ -54,7 +54,7 @@ impl Sha512<'_> {
         }
     }
 
-    /// Hands over each block of the padded message, one after the other.
+    /// Calls `compress` with each block of the padded message, in order.
     pub fn for_each_block(&self, mut compress: impl FnMut(&[u8; BLOCK])) {
         let mut block = [[0u8; BLOCK]];
         let mut filled = 0;

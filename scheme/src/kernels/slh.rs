@@ -105,9 +105,9 @@ pub const SHA512_START: [u64; 8] = [
 pub struct SlhAddress(pub [u8; 32]);
 
 impl SlhAddress {
-    /// Where the type word begins.
+    /// The offset of the type word.
     pub const TYPE: usize = 16;
-    /// Where the hash address (WOTS+) or the tree index (FORS) begins.
+    /// The offset of the hash address (WOTS+) or the tree index (FORS).
     pub const HASH: usize = 28;
 
     /// An address of a layer, a tree and a type, all else zero (setLayerAddress, setTreeAddress,
@@ -201,7 +201,7 @@ pub struct SlhChain<'a> {
     pub sk_seed: Option<&'a [u8]>,
     /// The first hash address.
     pub start: u32,
-    /// How many times F is applied.
+    /// The number of applications of F.
     pub steps: u32,
     /// n bytes, replaced.
     pub value: &'a mut [u8],

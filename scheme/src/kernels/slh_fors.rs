@@ -37,7 +37,8 @@ pub struct SlhForsTree<'a> {
     pub height: u32,
     /// The leaf whose authentication path is wanted, counted within the subtree: below `2^height`. Public.
     pub leaf: u32,
-    /// That path, `[height][n]`, the lowest level first; empty where none is wanted.
+    /// The authentication path of that leaf, `[height][n]`, the lowest level first; empty if no
+    /// path is requested.
     pub path: &'a mut [u8],
     /// The subtree's root, n bytes.
     pub root: &'a mut [u8],

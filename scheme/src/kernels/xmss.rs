@@ -156,18 +156,18 @@ struct Seed {
 }
 
 impl XmssSecretSeed {
-    /// Takes the bytes of S_XMSS, 24 or 32, of a family of SP 800-208: the key of PRF_keygen.
+    /// Copies the bytes of S_XMSS, 24 or 32, of a family of SP 800-208: the key of PRF_keygen.
     ///
     /// # Panics
-    /// If there are more or fewer.
+    /// If the length differs.
     pub fn new(family: XmssFamily, seed: &[u8]) -> Self {
         Self::of(family, domain::PRF_KEYGEN, seed)
     }
 
-    /// Takes the bytes of SK_PRF: the key of PRF.
+    /// Copies the bytes of SK_PRF: the key of PRF.
     ///
     /// # Panics
-    /// As [`XmssSecretSeed::new`].
+    /// See [`XmssSecretSeed::new`].
     pub fn for_randomizers(family: XmssFamily, seed: &[u8]) -> Self {
         Self::of(family, domain::PRF, seed)
     }
@@ -241,7 +241,7 @@ pub struct XmssChain<'a> {
     pub address: XmssAddress,
     /// The first step.
     pub start: u32,
-    /// How many steps there are.
+    /// The number of steps.
     pub steps: u32,
     /// n bytes, replaced.
     pub value: &'a mut [u8],

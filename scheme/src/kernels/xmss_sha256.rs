@@ -31,7 +31,7 @@ pub trait Compress<const N: usize>: Copy {
     fn compress(self, from: &[Row<N>; 8], block: [&Row<N>; 16], into: &mut [Row<N>; 8]);
 }
 
-/// N streams, and what each works on. Values have V words, 6 or 8.
+/// N streams with their inputs. Values have V words, 6 or 8.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Streams<const N: usize> {
@@ -58,7 +58,7 @@ pub struct Streams<const N: usize> {
 const END: u32 = 1 << 31;
 
 impl<const N: usize> Streams<N> {
-    /// Nothing yet.
+    /// Empty streams.
     pub const ZERO: Self = Streams {
         start: [[0; N]; 8],
         seed: [[0; N]; 8],
@@ -103,7 +103,7 @@ impl<const N: usize> Streams<N> {
         }
     }
 
-    /// Fills what PRF needs of a key and an address.
+    /// Fills the inputs of PRF from a key and an address.
     #[inline(always)]
     pub fn begin(&mut self, stream: usize, context: &XmssContext, address: &XmssAddress) {
         Self::put_words(&mut self.start, stream, &context.prf);
@@ -111,7 +111,7 @@ impl<const N: usize> Streams<N> {
         Self::put_words(&mut self.address, stream, &address.0);
     }
 
-    /// Fills what PRF_keygen needs of a key, a secret seed and an address.
+    /// Fills the inputs of PRF_keygen from a key, a secret seed and an address.
     #[inline(always)]
     pub fn begin_secret(&mut self, stream: usize, job: &XmssSecret<'_>) {
         self.begin(stream, job.context, &job.address);
@@ -119,7 +119,7 @@ impl<const N: usize> Streams<N> {
         Self::put(&mut self.secret, stream, job.seed.bytes());
     }
 
-    /// Moves what is in one stream to another.
+    /// Moves the contents of one stream to another.
     #[inline(always)]
     pub fn move_stream(&mut self, from: usize, to: usize) {
         let Streams { start, seed, address, value, .. } = self;

@@ -69,7 +69,8 @@ impl Generation {
         self.growth.wave(count).map(Piece).collect()
     }
 
-    /// The nodes of such a wave as one piece, for a backend that takes many at once; none if all is done.
+    /// Returns the nodes of such a wave as one piece, for a backend that processes many at once;
+    /// `None` if the row is complete.
     pub fn span(&mut self, count: usize) -> Option<Piece<'_>> {
         self.growth.span(count).map(Piece)
     }
@@ -119,7 +120,7 @@ pub struct Nodes<'a> {
     pub id: &'a [u8; 16],
     /// SEED, which is secret.
     pub seed: &'a [u8],
-    /// How high above the leaves the nodes are.
+    /// The height of the nodes above the leaves.
     pub low: u32,
     /// The first one's number in its row of the whole tree, also where this is of a sector.
     pub first: u32,
@@ -208,7 +209,7 @@ pub fn sector_paths<K: Kernels + ?Sized>(
 /// Makes a key at once: [`Generation`] from its beginning to its end.
 ///
 /// # Errors
-/// As [`Generation::new`].
+/// See [`Generation::new`].
 pub fn generate<K: Kernels + ?Sized>(
     k: &K,
     levels: Levels,

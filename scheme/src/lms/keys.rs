@@ -16,7 +16,7 @@ const NAME: &str = "HSS";
 pub struct Public<'a> {
     /// The set of the tree.
     pub lms: &'static Lms,
-    /// That of its one-time signatures.
+    /// The parameter set of its one-time signatures.
     pub ots: &'static LmOts,
     /// The identifier I.
     pub id: &'a [u8; 16],
@@ -106,8 +106,8 @@ impl VerifyKey {
         self.levels
     }
 
-    /// The sets of the top tree and of its one-time signatures; `None` where it is blank. Those of
-    /// lower trees stand in a signature, and their hash function is the same.
+    /// Returns the parameter sets of the top tree and of its one-time signatures; `None` for a
+    /// blank key. Signatures contain those of lower trees, which use the same hash function.
     pub fn sets(&self) -> Option<(&'static Lms, &'static LmOts)> {
         self.sets
     }

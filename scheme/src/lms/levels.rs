@@ -30,7 +30,7 @@ pub(super) struct Sector {
 }
 
 impl Levels {
-    /// Takes the sets of each level.
+    /// Creates the levels from their parameter sets.
     ///
     /// # Errors
     /// [`Error::PrivateKey`] if there are 0 or more than [`LEVELS_MAX`] levels, or if they

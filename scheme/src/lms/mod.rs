@@ -47,8 +47,8 @@ pub use signature::{Part, index_of, parts};
 pub use single_leaf::testing_only_signatures;
 pub use verify::verify;
 
-/// Buffers for the batch operations. They grow to what the largest call needs and stay. One for each
-/// call that runs.
+/// Buffers for the batch operations. They grow to the size that the largest call needs and stay.
+/// Each running call needs separate ones.
 #[derive(Default)]
 pub struct Scratch {
     /// Values of chains, `[part][chain][n]`.

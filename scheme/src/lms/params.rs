@@ -136,7 +136,7 @@ impl LmOts {
         self.digest_digits() + self.checksum_digits()
     }
 
-    /// By how many bits the checksum is shifted to the left: ls.
+    /// Returns the shift of the checksum to the left in bits: ls.
     pub const fn shift(&self) -> u32 {
         16 - self.w * self.checksum_digits() as u32
     }

@@ -79,8 +79,8 @@ pub(super) fn read_part<'a>(reader: &mut Reader<'a>, public: Public<'a>) -> Opti
     Some(Part { public, q, randomizer, values, path, message: &[] })
 }
 
-/// Returns which index of its key made a signature, of HSS or of a lone tree without the word in
-/// front: it stands in the signature, with the heights that it needs. `None` of other bytes.
+/// Returns the index that made a signature, of HSS or of a single tree without the leading word:
+/// the signature contains it, with the heights that are needed. Returns `None` for malformed bytes.
 /// Nothing is verified.
 pub fn index_of(signature: &[u8]) -> Option<u64> {
     let mut reader = Reader::new(signature);

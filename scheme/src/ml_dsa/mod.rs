@@ -42,12 +42,12 @@ use crate::ct;
 use crate::kernels::{DsaPoly, KemPoly, Kernels, Sponge};
 use crate::message::Header;
 
-/// Buffers for the batch operations. They grow to what the largest call needs and stay; what
-/// held a secret is wiped before a call returns. One for each call that runs.
+/// Buffers for the batch operations. They grow to the size that the largest call needs and stay;
+/// secrets in them are wiped before a call returns. Each running call needs separate ones.
 #[derive(Default)]
 pub struct Scratch {
     jobs: Jobs,
-    /// Squeezed bytes of ExpandA, which are public; longer than they have to be, and never wiped.
+    /// Squeezed bytes of ExpandA, which are public; possibly longer than needed, and never wiped.
     a_squeezed: Vec<u8>,
     /// Squeezed bytes of ExpandMask.
     squeezed: Vec<u8>,

@@ -40,7 +40,7 @@ pub struct Params {
     pub gamma1: i32,
     /// Half the width of a rounding interval.
     pub gamma2: i32,
-    /// Most ones in a hint.
+    /// The maximum number of ones in a hint.
     pub omega: usize,
     /// Bytes of the commitment hash c~: lambda / 4.
     pub c_tilde_len: usize,

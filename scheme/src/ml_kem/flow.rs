@@ -103,7 +103,8 @@ pub fn keygen_encoded<K: Kernels>(
     k.sponge_many(&mut jobs);
 }
 
-/// The encapsulation keys alone, for who keeps seeds as private keys (FIPS 203, section 3.3): `ek[lane][ek_len]`.
+/// Generates the encapsulation keys alone, for callers that store seeds as private keys (FIPS 203,
+/// section 3.3): `ek[lane][ek_len]`.
 ///
 /// # Panics
 /// If the lengths of the arguments do not fit each other (misuse).

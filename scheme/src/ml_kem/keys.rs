@@ -184,7 +184,7 @@ impl DecapsKey {
 }
 
 impl DecapsKey {
-    /// Forgets the key; what is left is as good as blank.
+    /// Wipes the key, which is blank afterwards.
     pub fn wipe(&mut self) {
         self.encaps.set_expanded(false);
         ct::wipe(&mut self.bytes);

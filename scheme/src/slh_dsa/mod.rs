@@ -51,8 +51,8 @@ use crate::message::Message;
 /// has a single hash.
 pub const OPS_MAX: usize = 16;
 
-/// Buffers for the batch operations. They grow to what the largest call needs and stay; they hold
-/// public nodes and ends of chains. One for each call that runs.
+/// Buffers for the batch operations. They grow to the size that the largest call needs and stay;
+/// they hold public nodes and ends of chains. Each running call needs separate ones.
 #[derive(Default)]
 pub struct Scratch {
     /// Nodes of one level, `[tree][node][n]`.

@@ -24,7 +24,7 @@ impl Scheme {
         }
     }
 
-    /// The name of its row.
+    /// Returns the name of its row.
     pub const fn name(self) -> &'static str {
         match self {
             Scheme::Xmss => "XMSS",

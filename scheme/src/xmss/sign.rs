@@ -326,7 +326,8 @@ impl Generation {
         self.growth.wave(count).map(Piece).collect()
     }
 
-    /// The nodes of such a wave as one piece, for a backend that takes many at once; none if all is done.
+    /// Returns the nodes of such a wave as one piece, for a backend that processes many at once;
+    /// `None` if the row is complete.
     pub fn span(&mut self, count: usize) -> Option<Piece<'_>> {
         self.growth.span(count).map(Piece)
     }
@@ -358,7 +359,7 @@ pub struct Nodes<'a> {
     pub layer: u32,
     /// See `layer`.
     pub tree: u64,
-    /// How high above the leaves the nodes are.
+    /// The height of the nodes above the leaves.
     pub low: u32,
     /// The first one's number in its row.
     pub first: u32,
@@ -423,7 +424,7 @@ impl<'a> Piece<'a> {
 /// Makes a key at once: [`Generation`] from its beginning to its end.
 ///
 /// # Errors
-/// As [`Generation::new`].
+/// See [`Generation::new`].
 pub fn generate<K: Kernels + ?Sized>(
     k: &K,
     set: &'static Set,

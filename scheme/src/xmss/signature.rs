@@ -50,8 +50,8 @@ impl<'a> Signature<'a> {
     }
 }
 
-/// Returns which index of its key made a signature of a set: it stands in front. `None` of other
-/// bytes. Nothing is verified.
+/// Returns the index that made a signature of a parameter set, which stands at its start. Returns
+/// `None` for malformed bytes. Nothing is verified.
 pub fn index_of(set: &Set, signature: &[u8]) -> Option<u64> {
     Signature::read(set, signature).map(|signature| signature.index)
 }
