@@ -40,7 +40,7 @@ impl Localhost {
         (certificates.collect(), pem("PRIVATE KEY", self.ml_dsa.file.secret_der()))
     }
 
-    /// Says where a server listens, and in which file the roots of its certificates are.
+    /// Prints the address of a server, and the file with the roots of its certificates.
     pub fn announce(&self, scheme: &str, port: u16) -> Outcome<()> {
         let file = tempfile::Builder::new().prefix("gabion-roots-").suffix(".pem").tempfile()?;
         let (mut file, path) = file.keep()?;

@@ -48,7 +48,7 @@ pub fn client(provider: &Arc<CryptoProvider>, chain: &Chain) -> ClientConfig {
         .with_no_client_auth()
 }
 
-/// Both ends of a connection that nothing was sent on.
+/// Returns both ends of a connection on which nothing was sent.
 pub fn connect(client: &Arc<ClientConfig>, server: &Arc<ServerConfig>) -> ConnectionPair {
     let name = "localhost".try_into().unwrap();
     (
