@@ -108,7 +108,7 @@ impl Case {
         })
     }
 
-    /// `algorithm:operation:key`, what a filter matches.
+    /// Returns the text that a filter matches, `algorithm:operation:key`.
     pub fn name(&self) -> String {
         format!("{}:{}:{}", self.algorithm, self.operation.word(), self.key.word())
     }

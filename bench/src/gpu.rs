@@ -152,11 +152,12 @@ pub fn measure_device(
     measure(&Cuda::new(InstrumentedCard::new(device), config.slot, AT_MOST), config, emit)
 }
 
-/// Measures what the filter picks on a device; `emit` gets each row as soon as it is there, and ends the measurement by `false`.
+/// Measures the cases that the filter selects on a device; `emit` receives each row when it is
+/// ready, and ends the measurement by returning `false`.
 ///
 /// # Errors
-/// `Usage` for a value out of range or a filter that picks nothing; `NotReady` if the device gives no memory; `Failed`
-/// when a result is not the processor's, or the device loses a batch.
+/// `Usage` for a value out of range or a filter without matches; `NotReady` if the device has no
+/// memory; `Failed` if a result differs from the processor's, or if the device loses a batch.
 pub fn measure<D: Card>(
     cuda: &Cuda<InstrumentedCard<D>>,
     config: &Config,

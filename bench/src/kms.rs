@@ -47,7 +47,7 @@ pub struct Config {
     pub rounds: usize,
     /// Keys of the store that starts are measured with; at least 1.
     pub keys: usize,
-    /// Whose requests the server runs together: `any`, `tenant` or `off`.
+    /// The requests that the server coalesces: `any`, `tenant` or `off`.
     pub coalesce: String,
 }
 

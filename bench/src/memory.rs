@@ -45,11 +45,11 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where OpenSSL is installed.
+    /// The prefix of the OpenSSL installation.
     pub prefix: PathBuf,
     /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
-    /// Whose code serves, one row each.
+    /// The providers, one row each.
     pub providers: Vec<Provider>,
     /// Which rows.
     pub table: Table,

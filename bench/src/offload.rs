@@ -31,10 +31,10 @@ use crate::machine::Machine;
 use crate::ossl::{Context, Key, KeyShape, Ossl};
 use crate::tls::{self, Provider, judge_counts};
 
-/// The switch of the core patch, and that of its report.
+/// The environment variables of the core patch: its switch, and its report.
 pub const SWITCHES: [&str; 2] = [tls::SWITCH, "GABION_OFFLOAD_REPORT"];
 
-/// Who does the jobs.
+/// The code that runs the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// OpenSSL's own code.
@@ -71,7 +71,7 @@ impl Way {
 pub struct Config {
     /// The code that runs the jobs.
     pub way: Way,
-    /// Where OpenSSL is installed, for those ways that are one.
+    /// The prefix of the OpenSSL installation, for the ways that use it.
     pub prefix: PathBuf,
     /// Folder of provider modules; `None` means that of the prefix.
     pub modules: Option<PathBuf>,

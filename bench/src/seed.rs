@@ -47,7 +47,7 @@ const ROUNDS: usize = 5;
 /// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where OpenSSL is installed.
+    /// The prefix of the OpenSSL installation.
     pub prefix: PathBuf,
     /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,

@@ -49,8 +49,8 @@ const FAMILIES: &[(&str, &[&str])] = &[
     ("standard library and its generic code", &["3std", "4core", "5alloc", "gimli", "addr2line"]),
 ];
 
-/// Measures a module, which was built from `commit`, and those that were built `without` what their names
-/// say.
+/// Measures a module, which was built from `commit`, and those that were built `without` the named
+/// families.
 ///
 /// # Errors
 /// `NotReady` when a file cannot be read, `Usage` when it is not an ELF file or has no symbols.

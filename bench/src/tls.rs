@@ -44,7 +44,7 @@ pub(crate) use remote::{SWITCH, judge_counts};
 /// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where OpenSSL is installed.
+    /// The prefix of the OpenSSL installation.
     pub prefix: PathBuf,
     /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
@@ -114,7 +114,7 @@ pub struct Probe {
     pub bytes_s2c: u64,
 }
 
-/// Someone who watches the checked handshake of each provider from outside OpenSSL.
+/// An observer of each provider's checked handshake from outside OpenSSL.
 ///
 /// OpenSSL answers which provider it would use; counters that the provider itself keeps tell
 /// which one worked. A caller that can read such counters compares them here.

@@ -37,7 +37,8 @@ use rows::RowPlan;
 
 /// The cipher suite of every row: that of the tables that were published.
 pub const CIPHER: &str = "TLS_AES_256_GCM_SHA384";
-/// How far a total may be from what the formula says: signatures in DER and Falcon's vary.
+/// The tolerated difference between a total and the formula: signatures in DER and Falcon's vary in
+/// length.
 pub const TOLERANCE: u64 = 16;
 /// Longest time that any read of a socket may take.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -54,11 +55,11 @@ const POINT_FORMATS: u64 = 4 + 1 + 3;
 /// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where OpenSSL is installed.
+    /// The prefix of the OpenSSL installation.
     pub prefix: PathBuf,
     /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
-    /// Whose code serves both sides.
+    /// The provider that serves both sides.
     pub provider: Provider,
     /// Which rows.
     pub table: Table,

@@ -40,7 +40,7 @@ pub enum Centre {
     Mean,
 }
 
-/// How one operation is to be measured.
+/// The parameters of a measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// Length of the measurement, warm-up apart, in seconds; may be fractional.
@@ -113,7 +113,7 @@ impl Clock {
         hz.is_finite().then_some(hz)
     }
 
-    /// Measures `operation`, which is told the number of the call, counting from 0.
+    /// Measures `operation`, which receives the number of the call, counting from 0.
     ///
     /// The first tenth of the time (at least one call) warms up and is not counted; the counting
     /// of calls starts again at 0 after it, so that every measurement sees the same inputs.
@@ -252,7 +252,7 @@ fn measure_ticks_per_ns() -> f64 {
 mod counter {
     use std::arch::x86_64::{_mm_lfence, _rdtsc};
 
-    /// Ticks now. Instructions before it have completed, later ones have not begun.
+    /// Returns the current ticks. Earlier instructions have completed, later ones have not begun.
     #[inline]
     pub fn now() -> u64 {
         // SAFETY: every x86-64 processor has both instructions (lfence is SSE2).

@@ -22,7 +22,7 @@ pub struct Speed {
     pub machine: Machine,
     /// The algorithms.
     pub results: Vec<SpeedRow>,
-    /// How they compare.
+    /// The ratios between them.
     pub ratios: Vec<Ratio>,
 }
 
@@ -31,9 +31,9 @@ pub struct Speed {
 pub struct SpeedRow {
     /// The name in `openssl speed`; the requested name if no provider serves it.
     pub algorithm: String,
-    /// Whose code was asked to serve.
+    /// The provider that was to serve.
     pub provider: Provider,
-    /// Whose code did, where its counters tell.
+    /// The provider that served, if its counters show it.
     pub served_by: Option<Provider>,
     /// Whether there are figures.
     #[serde(default)]
@@ -53,20 +53,20 @@ pub struct SpeedRow {
     pub decaps_per_s: Option<f64>,
 }
 
-/// How many times longer SLH-DSA takes than ML-DSA.
+/// The ratio of SLH-DSA's times to ML-DSA's.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The parameter set of SLH-DSA.
     pub slh_dsa: String,
     /// The parameter set of ML-DSA: of category 2 for category 1, which ML-DSA lacks, else the same.
     pub ml_dsa: String,
-    /// Whose code was asked to serve both.
+    /// The provider that was to serve both.
     pub provider: Provider,
-    /// Of making a key pair.
+    /// The ratio for making a key pair.
     pub keygen: f64,
-    /// Of signing.
+    /// The ratio for signing.
     pub sign: f64,
-    /// Of verifying.
+    /// The ratio for verifying.
     pub verify: f64,
 }
 
@@ -87,7 +87,7 @@ pub struct Pkeyutl {
 pub struct PkeyutlRow {
     /// OpenSSL's main name of the algorithm; the requested name if no provider serves it.
     pub algorithm: String,
-    /// Whose code was asked to serve.
+    /// The provider that was to serve.
     pub provider: Provider,
     /// Whether there are figures.
     #[serde(default)]
@@ -109,7 +109,7 @@ pub struct PkeyutlRow {
     pub sign: Option<Times>,
     /// Verifying.
     pub verify: Option<Times>,
-    /// `openssl version`: what a process costs that computes nothing.
+    /// The times of `openssl version`: the cost of a process that computes nothing.
     pub process: Option<Times>,
 }
 

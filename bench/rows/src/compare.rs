@@ -71,7 +71,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Every operation of the engine by itself, in the order of its rows.
+/// Returns every single operation of the engine, in the order of its rows.
 pub fn compare<'r, E: Borrow<Timing>, P: Borrow<Peer>>(
     engine: &'r [E],
     peers: &'r [P],

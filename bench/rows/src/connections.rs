@@ -18,7 +18,7 @@ pub enum Table {
     All,
 }
 
-/// Who proves who it is.
+/// The authenticated sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
@@ -37,7 +37,7 @@ impl Mode {
         }
     }
 
-    /// Sides that prove who they are.
+    /// Returns the number of authenticated sides.
     pub fn sides(self) -> u64 {
         match self {
             Mode::Server => 1,
@@ -63,7 +63,7 @@ pub struct Wire {
     pub authentication: Option<String>,
     /// Key exchange group, by today's name.
     pub key_exchange: Option<String>,
-    /// Who proves who it is.
+    /// The authenticated sides.
     pub mode: Mode,
     /// Certificates that a side sends.
     pub chain: u32,
@@ -76,7 +76,7 @@ pub struct Wire {
     /// The figures.
     #[serde(flatten)]
     pub figures: Option<WireFigures>,
-    /// Whose code was asked to serve.
+    /// The provider that was to serve.
     pub provider: Provider,
     /// The OpenSSL that was loaded.
     pub openssl: String,
@@ -90,9 +90,9 @@ pub struct Wire {
 pub struct WireFigures {
     /// TCP payload of both directions.
     pub total: u64,
-    /// From client to server.
+    /// Bytes from client to server.
     pub bytes_c2s: u64,
-    /// From server to client.
+    /// Bytes from server to client.
     pub bytes_s2c: u64,
     /// The number that the formula predicts.
     pub predicted: u64,
@@ -147,19 +147,19 @@ pub struct Memory {
     pub authentication: Option<String>,
     /// Key exchange group, by today's name.
     pub key_exchange: Option<String>,
-    /// Who proves who it is: the server.
+    /// The authenticated side: the server.
     pub mode: Mode,
     /// Certificates that the server sends.
     pub chain: u32,
     /// Whether the row has figures.
     pub status: Status,
-    /// Why it has none, or what is to be known of its published ones.
+    /// The reason why figures are missing, or remarks on the published ones.
     pub note: Option<String>,
     /// The server's memory.
     pub server: Option<Side>,
     /// The client's memory.
     pub client: Option<Side>,
-    /// Whose code was asked to serve.
+    /// The provider that was to serve.
     pub provider: Provider,
     /// The OpenSSL that was loaded.
     pub openssl: String,

@@ -10,12 +10,13 @@ pub fn thread_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// CPU time of all threads of this process, ended ones included, in nanoseconds.
+/// Returns the CPU time of all threads of this process, including ended ones, in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
     cpu_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time of all threads of another process, ended ones included, in nanoseconds; nothing where there is no such process.
+/// Returns the CPU time of all threads of another process, including ended ones, in nanoseconds;
+/// `None` if there is no such process.
 pub fn cpu_ns_of(process: u32) -> Option<u64> {
     let mut clock = 0;
     // SAFETY: `clock` is a valid, writable clock id for the duration of the call.

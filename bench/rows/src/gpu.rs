@@ -9,7 +9,7 @@ use crate::operations::Subject;
 /// An operation in batches of one size: a line of `gabion bench engine --backend cuda --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// Of what.
+    /// The measured operation.
     #[serde(flatten)]
     pub subject: Subject,
     /// The outputs of key generation: `ek`, or `ek, dk`, or `pk, sk`. Absent for other operations.
@@ -21,11 +21,11 @@ pub struct Gpu {
     pub batch: usize,
     /// Threads of the host, each with separate batches and buffers.
     pub threads: usize,
-    /// Where the buffers of the host are.
+    /// The memory of the host's buffers.
     pub memory: HostMemory,
     /// The time of the kernels alone, with one thread.
     pub kernel: Option<Kernel>,
-    /// From call to return, with everything in between; none for kernels that no backend runs.
+    /// The times from call to return; `None` for kernels that no backend runs.
     pub end_to_end: Option<EndToEnd>,
     /// On which device.
     pub device: Device,
@@ -34,13 +34,13 @@ pub struct Gpu {
     pub machine: Machine,
 }
 
-/// Where a caller's buffers are.
+/// The memory of a caller's buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostMemory {
-    /// In memory that the device copies from and to by itself.
+    /// Pinned memory, which the device accesses directly.
     Pinned,
-    /// In any memory; the driver copies it once more.
+    /// Any memory; the driver makes an additional copy.
     Ordinary,
 }
 
@@ -87,8 +87,8 @@ pub struct EndToEnd {
     pub bytes_from_device: f64,
     /// Processor time of the process in that time, of one core: 2 is two cores all the time.
     pub cpu_cores: f64,
-    /// The share of the time in which kernels ran, by what they take by themselves; more than 1 where kernels that run
-    /// together take less.
+    /// The share of the time in which kernels ran, computed from their separate times; more than 1
+    /// if concurrent kernels take less.
     pub device_busy: Option<f64>,
     /// Energy of 1000 operations, the device's alone, if its driver tells.
     pub joules_per_1000: Option<f64>,
@@ -97,9 +97,9 @@ pub struct EndToEnd {
 /// A device, as its driver describes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Device {
-    /// Its name.
+    /// The name of the device.
     pub name: String,
-    /// The driver's version, `13.0` for what CUDA calls 13000.
+    /// The driver's version, `13.0` for CUDA's 13000.
     pub driver: String,
     /// Multiprocessors.
     pub multiprocessors: u32,
@@ -110,18 +110,18 @@ pub struct Device {
 /// A kernel among those of an operation: a line of `gabion bench engine --backend cuda --profile --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Profile {
-    /// Of what.
+    /// The measured operation.
     #[serde(flatten)]
     pub subject: Subject,
     /// Operations of a batch.
     pub batch: usize,
     /// The kernel's name.
     pub kernel_name: String,
-    /// How often it ran.
+    /// The number of launches.
     pub launches: u64,
     /// Milliseconds of all of that.
     pub ms: f64,
-    /// Its share of the time of all kernels of the operation, up to 1.
+    /// The share of the time of all kernels of the operation, up to 1.
     pub share: f64,
     /// Nanoseconds of an operation.
     pub ns_per_op: f64,
@@ -135,7 +135,8 @@ pub struct Profile {
 /// One way of doing the same: a line of `gabion bench offload --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Offload {
-    /// Who does it: `default` and `gabion` are OpenSSL's and our provider, `offload` the core patch, `cuda` a GPU.
+    /// The code that runs it: `default` and `gabion` are OpenSSL's and our provider, `offload` the
+    /// core patch, `cuda` a GPU.
     pub way: String,
     /// The parameter set.
     pub algorithm: String,
@@ -145,7 +146,8 @@ pub struct Offload {
     pub jobs: usize,
     /// Operations that were asked for.
     pub iterations: u64,
-    /// Operations whose results were checked: all that were asked for, or there is no row.
+    /// Operations whose results were checked: all of them, since a failure ends the run without a
+    /// row.
     pub checked: u64,
     /// Seconds on the wall, checks included.
     pub seconds: f64,

@@ -26,7 +26,7 @@ impl Stack {
     }
 }
 
-/// Whose code serves the handshake's operations.
+/// The provider of the handshake's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
@@ -65,7 +65,7 @@ pub struct Handshake {
     pub group: String,
     /// The algorithm of the certificates, by its standard name.
     pub sig: String,
-    /// Whose code was asked to serve.
+    /// The provider that was to serve.
     pub provider: Provider,
     /// The cipher suite that was negotiated.
     pub cipher: String,
@@ -101,7 +101,7 @@ pub struct Handshake {
     pub signature_provider: String,
     /// The OpenSSL that was loaded; it makes the certificates of rustls's handshakes too.
     pub openssl: String,
-    /// How far the slices lie apart.
+    /// The spread of the slices.
     pub spread: RowSpread,
     /// The TLS that made the handshakes.
     #[serde(default)]
@@ -131,11 +131,11 @@ impl Default for Spread {
 /// Twentieth and eightieth percentile over the slices of a row's medians.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RowSpread {
-    /// Of `handshakes_per_cpu_s`.
+    /// The spread of `handshakes_per_cpu_s`.
     pub handshakes_per_cpu_s: Spread,
-    /// Of `server_us`.
+    /// The spread of `server_us`.
     pub server_us: Spread,
-    /// Of `client_us`.
+    /// The spread of `client_us`.
     pub client_us: Spread,
 }
 
@@ -144,7 +144,7 @@ pub struct RowSpread {
 pub struct Server {
     /// The server and its version.
     pub server: String,
-    /// Whose code serves.
+    /// The provider that serves.
     pub provider: Provider,
     /// The group.
     pub group: String,
@@ -154,7 +154,7 @@ pub struct Server {
     pub cipher: String,
     /// CPU time of the worker for a new connection, in microseconds: the median turn.
     pub worker_us_per_connection: f64,
-    /// How far the turns lie apart.
+    /// The spread of the turns.
     #[serde(flatten)]
     pub spread: Spread,
     /// New connections a second.
@@ -200,7 +200,7 @@ pub struct SideFigures {
 /// Connections side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SideBySide {
-    /// How many threads connect.
+    /// The number of threads that connect.
     pub threads: usize,
     /// Handshakes a second of elapsed time, all threads together, both sides in each.
     pub handshakes_per_s: f64,
@@ -242,7 +242,7 @@ pub struct Connections {
     pub sig: String,
     /// The cipher suite.
     pub cipher: String,
-    /// Whose code was asked to serve.
+    /// The provider that was to serve.
     pub provider: Provider,
     /// Whether the row has figures.
     pub status: Status,
@@ -332,14 +332,14 @@ pub struct Switch {
     pub connections: usize,
     /// Rounds.
     pub rounds: usize,
-    /// With the switch on.
+    /// The figures with the switch on.
     pub on: SwitchFigures,
-    /// With the switch off.
+    /// The figures with the switch off.
     pub off: SwitchFigures,
     /// Medians of the rounds' ratios.
     #[serde(flatten)]
     pub paired: Ratios,
-    /// How far the rounds' `p50_ratio` lie apart.
+    /// The spread of the rounds' `p50_ratio`.
     #[serde(default)]
     pub p50_spread: Spread,
     /// Ratios of the medians in `on` and `off`.

@@ -23,11 +23,11 @@ pub struct Hbs {
     pub core_cycles_per_op: Option<f64>,
     /// Operations a second.
     pub ops_per_s: f64,
-    /// Of the slowest signature to the median one, in time of the processor.
+    /// The ratio of the slowest signature to the median one, in CPU time.
     pub max_over_median: Option<f64>,
     /// The cost of its hashes with all lanes full, and of dependent hashes one by one.
     pub floor_cycles: Option<f64>,
-    /// How far it is from that.
+    /// The ratio to that floor.
     pub over_floor: Option<f64>,
     /// Core cycles of a compression of SHA-256 with all lanes full, and alone.
     pub cycles_per_compression: [Option<f64>; 2],
@@ -36,7 +36,7 @@ pub struct Hbs {
     pub seed_ops_per_s: Option<[f64; 2]>,
     /// The quickest of other libraries.
     pub peer: Option<String>,
-    /// How many times as many cycles it takes.
+    /// The ratio of the cycles.
     pub ratio: Option<f64>,
     /// Every one of them.
     #[serde(default)]
@@ -62,21 +62,21 @@ pub struct Durable {
     pub threads: usize,
     /// Bytes of a signature.
     pub signature_bytes: usize,
-    /// How many were made, in all rounds.
+    /// The number of signatures in all rounds.
     pub signatures: u64,
-    /// With the state on the disk.
+    /// The time with the state on the disk.
     pub us_per_op: f64,
-    /// With the state in memory.
+    /// The time with the state in memory.
     pub memory_us_per_op: f64,
     /// A block of the state's length, written in place and synced, between signatures in memory, in the same folder.
     pub fdatasync_us: f64,
     /// Syncs of a signature: counted, and those of the log's growth too.
     pub syncs_per_op: f64,
-    /// In memory with as many syncs of such blocks between.
+    /// The time in memory with as many syncs of such blocks in between.
     pub expected_us_per_op: f64,
-    /// How many times that it takes.
+    /// The ratio to the expected time.
     pub over_expected: f64,
-    /// How many times as long as in memory.
+    /// The ratio to the time in memory.
     pub over_memory: f64,
     /// The machine that was measured.
     #[serde(default)]
@@ -86,17 +86,17 @@ pub struct Durable {
 /// Another library's figures for the same operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PeerFigures {
-    /// Its name and version.
+    /// Name and version of the library.
     pub name: String,
-    /// Its core cycles of one operation.
+    /// The library's core cycles of one operation.
     pub core_cycles_per_op: f64,
-    /// How many times as many that is.
+    /// The ratio of the cycles.
     pub ratio: f64,
 }
 
 impl Hbs {
-    /// Holds a row against those of other libraries that are of its set and operation. They are of the same processor,
-    /// or they say nothing.
+    /// Compares a row with those of other libraries for its set and operation. The rows must be of
+    /// the same processor.
     pub fn compare_with_peers<'r>(&mut self, rows: impl Iterator<Item = &'r Peer>) {
         let Some(cycles) = self.core_cycles_per_op else { return };
         let name = peer_name(&self.set);

@@ -14,18 +14,19 @@ pub struct Kms {
     pub request: Request,
     /// The key's algorithm, by the service's name; empty for requests without a key.
     pub algorithm: String,
-    /// How the service was reached.
+    /// The transport to the service.
     pub through: Transport,
-    /// When an answer is given: once the audit log has the use, or once the disk has it. In one process nothing is told.
+    /// The time of the answer: once the audit log has the use, or once the disk has it. `None`
+    /// within one process, which has no audit log.
     pub class: Option<Durability>,
-    /// Those who ask at the same time, each of whom waits for an answer before the next request.
+    /// The number of concurrent clients, each of which waits for an answer before the next request.
     pub clients: usize,
-    /// Whose requests the server ran together, of several clients: `any`, `tenant` or `off`.
+    /// The requests that the server coalesces, with several clients: `any`, `tenant` or `off`.
     #[serde(default)]
     pub coalesce: Option<String>,
-    /// Requests a second that were due, at random times (a Poisson process): half of what as many clients get who wait. A
-    /// request's time begins when it is due, whether or not there is a client for it. None: each client waits for an answer
-    /// before the next request.
+    /// Requests a second that were due, at random times (a Poisson process): half the rate of as
+    /// many waiting clients. The latency of a request starts when it is due, even if no client is
+    /// free. `None`: each client waits for an answer before the next request.
     #[serde(default)]
     pub due_per_s: Option<f64>,
     /// Signatures of a request.
@@ -35,8 +36,8 @@ pub struct Kms {
     pub keys: Option<usize>,
     /// Time from a request to its answer, or from a start to the first answer, in microseconds.
     pub us: Latency,
-    /// Time of processors that the server took for one signature, in microseconds: the first number of its threads'
-    /// `schedstat`, of ended ones too.
+    /// CPU time of the server for one signature, in microseconds: the first number of its threads'
+    /// `schedstat`, including ended threads.
     pub server_us_per_op: Option<f64>,
     /// Time that the server's threads waited for a processor, for one signature, in microseconds: the second number of
     /// `schedstat`.
@@ -58,8 +59,9 @@ pub struct Kms {
     /// Median of that with a pause before each request, about as long as a sync.
     #[serde(default)]
     pub paused_us: Option<f64>,
-    /// Median of a write to a file that was written before, and of its fdatasync, in turns with these, in microseconds: from
-    /// the server's core where it has one, and then with pauses.
+    /// Median of a write to a file that was written before, and of its fdatasync, in turns with the
+    /// requests, in microseconds: from the server's core if it is pinned to one, and then with
+    /// pauses.
     pub fdatasync_us: Option<f64>,
     /// 99 of 100 of those took no longer.
     #[serde(default)]
@@ -153,7 +155,7 @@ impl Transport {
     }
 }
 
-/// How durable the audit record of a use is when the answer is sent.
+/// The durability of a use's audit record when the answer is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
@@ -187,7 +189,7 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// That of requests that took so many nanoseconds each. Of none: zeros.
+    /// Computes the latency from the times of requests in nanoseconds. Zeros for an empty list.
     pub fn of(mut ns: Vec<u64>) -> Latency {
         ns.sort_unstable();
         let at = |part: f64| {

@@ -65,19 +65,19 @@ pub struct Subject {
     pub algorithm: String,
     /// The operation.
     pub operation: Operation,
-    /// With which kind of key.
+    /// The kind of key.
     pub key: Key,
 }
 
 /// A timed operation: a line of `gabion bench engine --json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Timing {
-    /// Of what.
+    /// The measured operation.
     #[serde(flatten)]
     pub subject: Subject,
     /// Which backend did it; of other libraries, which one.
     pub backend: String,
-    /// Whose code that was: the backend's, a library's, or both. Other libraries' rows do not say it.
+    /// The code that ran: the backend's, a library's, or both. Absent in other libraries' rows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub code: String,
     /// Lanes of a call.
@@ -116,16 +116,16 @@ pub struct Peer {
     /// Its times.
     #[serde(flatten)]
     pub timing: Timing,
-    /// Where its randomness comes from.
+    /// The source of its randomness.
     pub randomness: Randomness,
     /// The library.
     pub peer: Identity,
-    /// When its run began; bench/peers/run.sh adds it.
+    /// The start of its run; bench/peers/run.sh adds it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
 
-/// Where an operation takes its randomness from.
+/// The source of an operation's randomness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Randomness {
@@ -137,12 +137,12 @@ pub enum Randomness {
     None,
 }
 
-/// Who made a library and what may be done with it.
+/// The origin and licence of a library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// Name of the library.
     pub name: String,
-    /// Its version, as it says itself where it can.
+    /// Its version, as reported by the library if possible.
     pub version: String,
     /// SPDX expression.
     pub license: String,
@@ -163,7 +163,7 @@ pub struct Threads {
     /// Which backend did it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
-    /// Whose code that was.
+    /// The code that ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Lanes of a call.
@@ -198,17 +198,17 @@ pub struct Floor {
     pub sha512: f64,
     /// Core cycles of one of them.
     pub cycles_per_permutation: f64,
-    /// Likewise.
+    /// The cycles of a step of a SHAKE chain.
     pub cycles_per_shake_step: f64,
-    /// Likewise.
+    /// The cycles of a compression of SHA-256.
     pub cycles_per_sha256: f64,
-    /// Likewise.
+    /// The cycles of a compression of SHA-512.
     pub cycles_per_sha512: f64,
     /// Core cycles of all the hashing.
     pub hashing_cycles: f64,
-    /// Of the arithmetic kernels as they are.
+    /// The cycles of the arithmetic kernels as measured.
     pub arithmetic_cycles: f64,
-    /// Of both.
+    /// The sum of both.
     pub floor_cycles: f64,
 }
 
@@ -217,12 +217,12 @@ pub struct Floor {
 pub struct Reference {
     /// Which of both it is.
     pub kind: ReferenceKind,
-    /// Who has it.
+    /// The name of the library.
     pub name: String,
-    /// Of what.
+    /// The measured operation.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Its core cycles.
+    /// The core cycles of one operation.
     pub core_cycles_per_op: f64,
     /// Remarks on the record.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -17,7 +17,7 @@ use crate::size::Module;
 /// A row with its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Record {
-    /// When it was measured, on what and with what.
+    /// The date, the machine and the software of the measurement.
     pub origin: Origin,
     /// The measurement.
     pub row: Row,
@@ -31,7 +31,7 @@ pub struct Origin {
     pub machine: Host,
     /// When: `2026-11-25T09:30:59Z`.
     pub date: Option<String>,
-    /// When the run began that it is of; other libraries' rows say that.
+    /// The start of its run; only other libraries' rows have it.
     pub run: Option<String>,
     /// The version of Gabion that measured.
     pub gabion: Option<String>,
@@ -57,7 +57,7 @@ pub enum Host {
 /// The output of `gabion run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunFile {
-    /// When it was written.
+    /// The date of the file.
     pub date: Option<String>,
     /// The version of Gabion.
     pub gabion: Option<String>,
@@ -83,9 +83,9 @@ pub struct RunHandshakes {
     /// The cipher suite.
     #[serde(default)]
     pub cipher: String,
-    /// Who did the group's key exchange.
+    /// The provider of the group's key exchange.
     pub kem_provider: String,
-    /// Who signed and verified.
+    /// The provider of signatures.
     pub signature_provider: String,
     /// Handshakes for each second of CPU time.
     pub handshakes_per_cpu_s: PerProvider,
@@ -258,7 +258,8 @@ impl RunFile {
     }
 }
 
-/// The rows of a file: one object a line, a single one over many lines, or what `gabion run` writes.
+/// Parses the rows of a file: one object a line, a single object over many lines, or the output of
+/// `gabion run`.
 ///
 /// # Errors
 /// A sentence about the first malformed object, or the first that lacks a field of its kind.

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 /// One family's part of a module.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
-    /// The family, or what else the bytes are.
+    /// The family, or another name for the rest of the bytes.
     pub family: String,
     /// Functions and tables.
     pub symbols: u64,
@@ -24,7 +24,7 @@ pub struct Build {
     pub without: String,
     /// The file's stripped size.
     pub stripped_bytes: u64,
-    /// How much larger the module is that has it.
+    /// The size that the family adds to the module.
     pub bytes: i64,
 }
 
@@ -33,11 +33,11 @@ pub struct Build {
 pub struct Module {
     /// The file's name.
     pub file: String,
-    /// Its size.
+    /// The size of the file.
     pub file_bytes: u64,
     /// The size without symbols and debug information: the end of the last part that is loaded.
     pub stripped_bytes: u64,
-    /// Part by part, the largest first; `shared` is what is not any family's.
+    /// The parts, the largest first; `shared` belongs to no family.
     pub parts: Vec<Part>,
     /// The additional builds that each lack one family.
     #[serde(default)]

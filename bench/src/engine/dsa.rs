@@ -158,7 +158,7 @@ pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> 
     Box::new(move |number| lanes.run(engine, case, number % inputs.batches, &inputs.sigs))
 }
 
-/// Runs batches and compares what comes out; a spoilt signature must be refused.
+/// Runs batches and compares their outputs; a modified signature must be rejected.
 pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> {
     let (p, batch) = (inputs.params, inputs.batch);
     let mut lanes = Lanes::new(inputs);

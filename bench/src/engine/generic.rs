@@ -296,7 +296,7 @@ pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> 
     Box::new(move |number| run(engine, inputs, case, number % inputs.batches, &mut out))
 }
 
-/// Runs two batches and has the reference judge what comes out.
+/// Runs two batches and verifies their outputs with the reference.
 pub fn check(
     engine: &Engine,
     reference: &Engine,

@@ -166,7 +166,7 @@ pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> 
     })
 }
 
-/// Runs every batch once and compares what comes out.
+/// Runs every batch once and compares its outputs.
 pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> {
     let (p, batch) = (inputs.params, inputs.batch);
     let mut out = Outputs::new(inputs);

@@ -167,7 +167,7 @@ pub fn call<'a>(engine: &'a Engine, inputs: &'a Inputs, case: Case) -> Call<'a> 
     })
 }
 
-/// Runs batches and compares what comes out; a spoilt signature must be refused.
+/// Runs batches and compares their outputs; a modified signature must be rejected.
 pub fn check(engine: &Engine, inputs: &Inputs, case: Case) -> Result<(), Error> {
     let (params, batch) = (inputs.params, inputs.batch);
     let mut lanes = Lanes::new(engine, inputs)?;

@@ -11,13 +11,13 @@ use gabion_rows::gpu;
 pub struct Time {
     /// The kernel.
     pub kernel: String,
-    /// How often it ran.
+    /// The number of launches.
     pub launches: u64,
     /// Nanoseconds of all launches.
     pub ns: f64,
 }
 
-/// A device that tells of itself.
+/// A device with a description and timers.
 pub trait Card: Device {
     /// Returns the device's description.
     fn describe(&self) -> gpu::Device;

@@ -61,7 +61,8 @@ impl Case {
         self.set.unwrap_or_else(|| self.algorithm.name())
     }
 
-    /// `algorithm:operation:key`, what a filter matches; `seed` stands where the key is one that stays its seed.
+    /// Returns the text that a filter matches, `algorithm:operation:key`; the key is `seed` for
+    /// private keys that are kept as seeds.
     pub fn name(&self) -> String {
         let key = if self.is_seed { "seed" } else { self.key.word() };
         format!("{}:{}:{key}", self.of(), self.operation.word())

@@ -96,7 +96,8 @@ impl<'a> Lanes<'a> {
         self.status.len()
     }
 
-    /// Takes away the results that the next run is asked for: all verdicts, and the outputs of the sample.
+    /// Clears the results that the next run has to produce: all verdicts, and the outputs of the
+    /// sample.
     pub fn forget(&mut self) {
         self.status.fill(Status::NotRun);
         for (column, out) in self.pool.outputs.iter().zip(&mut self.outputs) {

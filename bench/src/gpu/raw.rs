@@ -57,7 +57,7 @@ impl Raw {
         Subject { algorithm, operation: Operation::Derive, key: Key::Fresh }
     }
 
-    /// States that run together, and what a step takes.
+    /// Returns the number of states that run together, and the cost of a step.
     pub fn measure<D: Card>(
         &self,
         device: &InstrumentedCard<D>,

@@ -53,7 +53,7 @@ pub struct Config {
     pub filter: Option<Regex>,
     /// Time for each figure, in seconds; more than 0 and at most 3600.
     pub seconds: f64,
-    /// In which folder a key is made: it says which disk is measured. What is made there is removed.
+    /// The folder in which a key is made, which selects the measured disk. The files are removed.
     pub folder: PathBuf,
 }
 

@@ -161,7 +161,8 @@ impl Set {
         }
     }
 
-    /// All trees that the first signature needs, and what signs those below the top.
+    /// Counts the hashes of all trees that the first signature needs, and of the signatures over
+    /// those below the top.
     pub fn keygen(&self) -> Count {
         let (levels, parts) = (f64::from(self.levels), self.parts());
         let tree = f64::from(1u32 << self.h) * (parts.leaf + parts.node.all());
@@ -176,8 +177,9 @@ impl Set {
         Count { lanes: times * (parts.steps + parts.key.lanes), alone }
     }
 
-    /// A verification in a batch of signatures that follow each other: what signs one lower tree in many of them counts
-    /// once. The levels of HSS are side by side; a layer of XMSS^MT waits for the root of the one below.
+    /// Counts the hashes of a verification in a batch of consecutive signatures: a lower tree's
+    /// signature that several of them share counts once. The levels of HSS run in parallel; a layer
+    /// of XMSS^MT waits for the root of the one below.
     pub fn verify(&self, batch: usize) -> Count {
         let below = |level: u32| self.h * (self.levels - 1 - level);
         let trees =

@@ -73,7 +73,7 @@ impl Watch {
 }
 
 impl Counts {
-    /// At this moment, of this process and a server that there is already.
+    /// Returns the counters at this moment, with those of this process and of a running server.
     pub fn now(server: Option<&ServerProcess>) -> Result<Self, Error> {
         let of_server = server.map_or(Ok(0), ServerProcess::cpu_ns)?;
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();

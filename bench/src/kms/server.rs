@@ -186,7 +186,8 @@ fn spawn_server(task: &Task) -> Result<Child, Error> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().map_err(not_ready)
 }
 
-/// Serves what `task` says, which [`measure`](super::measure) wrote, until it is killed. `say` gets a line once it serves.
+/// Serves the `task` that [`measure`](super::measure) wrote, until it is killed. `say` receives a
+/// line once it serves.
 ///
 /// # Errors
 /// `Usage` if the task is malformed; `NotReady` if the server does not start.

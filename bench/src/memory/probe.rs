@@ -56,7 +56,7 @@ pub unsafe extern "C" fn gabion_heap_read(out: *mut Heap) {
     unsafe { out.write(heap) }
 }
 
-/// Starts the peak over from what is live now.
+/// Restarts the peak from the bytes that are live now.
 #[unsafe(no_mangle)]
 pub extern "C" fn gabion_heap_mark() {
     PEAK.store(LIVE.load(Relaxed), Relaxed);

@@ -14,10 +14,10 @@ use crate::Status;
 /// The default algorithms.
 pub const ALGORITHMS: [&str; 2] = ["ML-DSA-87", "SLH-DSA-SHAKE-256f"];
 
-/// Refuses a name of what signs nothing.
+/// Rejects names of algorithms that do not sign.
 ///
 /// # Errors
-/// `Usage`, with what to name instead.
+/// `Usage`, with the names to use instead.
 pub fn check_signs(algorithm: &str) -> Result<(), Error> {
     match in_table(algorithm).map(|row| row.kind) {
         None | Some(Kind::Signature) => Ok(()),

@@ -27,7 +27,7 @@ use crate::ossl::{Certificate, Connection, Context, Endpoint, Key, Ossl, Step, W
 /// The options of a measurement.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where OpenSSL is installed.
+    /// The prefix of the OpenSSL installation.
     pub prefix: PathBuf,
     /// Folder of provider modules; `None` means `lib/ossl-modules` of the prefix.
     pub modules: Option<PathBuf>,
@@ -56,9 +56,9 @@ const SLICE: Duration = Duration::from_millis(250);
 /// The switches, as the provider's section of a configuration file names them.
 const SWITCHES: [&str; 3] = ["key-pools", "x25519", "async-jobs"];
 
-/// The rows of docs/reference/provider-measurements.md: switch, group, signature, threads and connections. ECDSA is what most
-/// certificates are, and leaves the group the largest part of a handshake. `default` is no group: libssl's own
-/// list, with two key shares of a client.
+/// The rows of docs/reference/provider-measurements.md: switch, group, signature, threads and
+/// connections. Most certificates are ECDSA, with which the group is the largest part of a
+/// handshake. `default` is not a group: libssl's own list, with two key shares of a client.
 pub const USUAL: [(&str, &str, &str, usize, usize); 17] = [
     ("key-pools", "X25519MLKEM768", "ECDSA-P-256", 1, 0),
     ("key-pools", "X25519MLKEM768", "ML-DSA-65", 1, 0),

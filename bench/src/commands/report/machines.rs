@@ -8,8 +8,8 @@ use std::path::Path;
 
 use gabion_rows::{Host, Record};
 
-/// Gives every row that names no machine in full the one that the rows around it name. Where none does, a
-/// name that may be several machines' gets the end of its file's name behind it.
+/// Completes the machine of rows that do not name one in full from other rows of the file. If no
+/// row names it, an ambiguous name gets the end of the file's name as a suffix.
 pub fn name(files: &mut [(&Path, Vec<Record>)]) {
     let is_machine = |place: &&Host| matches!(place, Host::Machine(_));
     let of_files: Vec<Option<Host>> = files

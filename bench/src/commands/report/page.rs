@@ -6,11 +6,11 @@ pub struct Part {
     pub title: String,
     /// The software that was measured.
     pub words: String,
-    /// Its sections.
+    /// The sections.
     pub sections: Vec<Section>,
 }
 
-/// One section: a heading, a sentence, and what stands below it as HTML.
+/// One section: a heading, a sentence, and its content as HTML.
 pub struct Section {
     /// Anchor in the page, with the number of the machine behind it from the second on.
     pub id: &'static str,

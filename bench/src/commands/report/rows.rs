@@ -16,7 +16,7 @@ pub fn distinct<T: PartialEq>(values: impl IntoIterator<Item = T>) -> Vec<T> {
     seen
 }
 
-/// The last of the rows that agree in what makes them one: a later file corrects an earlier one.
+/// Returns the last of the rows with equal keys: a later file corrects an earlier one.
 pub fn latest<'r, R, K: PartialEq>(rows: &[&'r R], key: impl Fn(&'r R) -> K) -> Vec<&'r R> {
     let keys: Vec<K> = rows.iter().map(|row| key(row)).collect();
     let is_last = |at: &usize| !keys[at + 1..].contains(&keys[*at]);

@@ -19,9 +19,9 @@ pub struct Handshake {
     pub certificate: String,
     /// Bytes that went over the wire, both directions.
     pub bytes: u64,
-    /// Who did the group's key exchange, on both sides.
+    /// The provider of the group's key exchange, on both sides.
     pub kem_provider: &'static str,
-    /// Who signed and verified.
+    /// The provider of signatures.
     pub signature_provider: &'static str,
 }
 
