@@ -18,7 +18,7 @@ pub struct CoreBio {
 type ReadEx = unsafe extern "C" fn(*mut CoreBio, *mut c_void, usize, *mut usize) -> c_int;
 type WriteEx = unsafe extern "C" fn(*mut CoreBio, *const c_void, usize, *mut usize) -> c_int;
 
-/// Longest structure that is read, in bytes. The longest key file of what is served, an ML-DSA-87
+/// Maximum length of a structure that is read, in bytes. The longest served key file, an ML-DSA-87
 /// key with its seed, has about 5 KiB.
 pub const DER_MAX: usize = 1 << 16;
 

@@ -38,7 +38,7 @@ pub fn hand_over<T>(value: T) -> *mut c_void {
     Box::into_raw(Box::new(value)).cast()
 }
 
-/// Borrows what [`hand_over`] gave.
+/// Borrows a value of [`hand_over`].
 ///
 /// # Errors
 /// A null pointer.
@@ -62,7 +62,7 @@ pub unsafe fn borrow_mut<'a, T>(pointer: *mut c_void) -> Result<&'a mut T, Failu
     unsafe { pointer.cast::<T>().as_mut() }.ok_or(Failure::Misuse("a null pointer was passed"))
 }
 
-/// Takes back what [`hand_over`] gave, and drops it.
+/// Takes a value of [`hand_over`] back, and drops it.
 ///
 /// # Safety
 /// `pointer` is null or came from `hand_over::<T>` and is not used again.

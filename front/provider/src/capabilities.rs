@@ -42,11 +42,11 @@ impl CapabilityFilter {
     }
 }
 
-/// Reports what there is for a capability. Returns 1 also where that is nothing: libssl gives up on
-/// a 0, and no context could be made.
+/// Reports the entries of a capability. Returns 1 even without entries: on 0, libssl fails to make
+/// a context.
 ///
 /// # Errors
-/// A text of the table that is no C string.
+/// A text of the table that is not a C string.
 pub fn report(
     name: &CStr,
     offers: CapabilityFilter,

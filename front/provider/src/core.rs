@@ -40,12 +40,12 @@ struct Upcalls {
 pub struct Core {
     handle: *const CoreHandle,
     upcalls: Upcalls,
-    /// Its version, major and minor, where what the default provider does depends on it.
+    /// Its version, major and minor, for behaviour of the default provider that depends on it.
     pub version: (u32, u32),
 }
 
 impl Core {
-    /// Collects the core's functions, and calls the one that tells its version.
+    /// Collects the core's functions, and queries its version.
     ///
     /// # Safety
     /// `table` is null or the core's dispatch table, with an end.
@@ -92,9 +92,9 @@ impl Core {
         }
     }
 
-    /// Tells OpenSSL the object identifiers of signatures that it does not know, by identifier,
-    /// short and long name, and that each is its own key type: without that no certificate with
-    /// them verifies.
+    /// Registers object identifiers of signatures that OpenSSL does not know, by identifier, short
+    /// and long name, and that each is its own key type: otherwise certificates with them do not
+    /// verify.
     pub fn name_objects<'a>(&self, objects: impl Iterator<Item = (&'a CStr, &'a CStr, &'a CStr)>) {
         let (Some(create), Some(add)) = (self.upcalls.create_object, self.upcalls.add_signature)
         else {

@@ -97,22 +97,22 @@ impl Param {
         Param { key, data_type, data, data_size: 0, return_size: UNMODIFIED }
     }
 
-    /// Says in a list of accepted parameters that this one is an integer.
+    /// Returns an entry for a list of settable parameters: an integer.
     pub const fn takes_int(key: &'static CStr) -> Param {
         Param { data_size: size_of::<c_int>(), ..Param::empty(key.as_ptr(), INTEGER) }
     }
 
-    /// Says in a list of parameters that are answered that this one is a size.
+    /// Returns an entry for a list of gettable parameters: a size.
     pub const fn gives_size(key: &'static CStr) -> Param {
         Param { data_size: size_of::<usize>(), ..Param::empty(key.as_ptr(), UNSIGNED) }
     }
 
-    /// Says in a list of accepted parameters that this one is a byte string.
+    /// Returns an entry for a list of settable parameters: a byte string.
     pub const fn takes_octets(key: &'static CStr) -> Param {
         Param::empty(key.as_ptr(), OCTETS)
     }
 
-    /// Says in a list of accepted parameters that this one is a text.
+    /// Returns an entry for a list of settable parameters: a text.
     pub const fn takes_utf8(key: &'static CStr) -> Param {
         Param::empty(key.as_ptr(), UTF8)
     }
@@ -134,8 +134,8 @@ impl Param {
         Param { data_size, ..Param::of(key, UTF8, value.to_bytes_with_nul()) }
     }
 
-    /// Returns a parameter that asks the core for one of its strings. `answer` must outlive the
-    /// call, and stays null if there is no such string.
+    /// Returns a parameter that queries one of the core's strings. `answer` must outlive the call,
+    /// and stays null if the core does not have the string.
     pub fn asks_text(key: &'static CStr, answer: &mut *const c_char) -> Param {
         let data = std::ptr::from_mut(answer).cast();
         Param {
@@ -145,7 +145,7 @@ impl Param {
         }
     }
 
-    /// Answers what [`Param::asks_text`] asks for.
+    /// Answers a query of [`Param::asks_text`].
     ///
     /// # Safety
     /// The parameter is one of `asks_text`, whose answer lives.
@@ -167,7 +167,8 @@ impl Param {
         !self.key.is_null() && unsafe { CStr::from_ptr(self.key) } == key
     }
 
-    /// Where a pointer stands, for a callback to take it out; the place must outlive the call.
+    /// Returns a parameter that points to a pointer, for a callback to take it out; the place must
+    /// outlive the call.
     pub fn reference(key: &'static CStr, place: *mut *mut c_void) -> Param {
         let data_size = size_of::<*mut c_void>();
         Param { data: place.cast(), data_size, ..Param::empty(key.as_ptr(), OCTETS) }
@@ -209,7 +210,7 @@ impl<'a> ParamsIn<'a> {
         None
     }
 
-    /// Returns whether there is no parameter.
+    /// Returns whether the list is empty.
     pub fn is_empty(self) -> bool {
         // SAFETY: the caller of `new` vouches for a list with an end.
         self.first.is_null() || unsafe { (*self.first).key.is_null() }
@@ -267,8 +268,8 @@ impl<'a> ParamsIn<'a> {
         self.find(key).map(|param| param.as_octets(key)).transpose()
     }
 
-    /// The byte string of that name, or the one that it points to, as
-    /// OSSL_PARAM_get_octet_string_ptr takes it; nothing may be null.
+    /// Returns the byte string of that name, or the one that it points to, like
+    /// OSSL_PARAM_get_octet_string_ptr; null pointers are rejected.
     ///
     /// # Errors
     /// The parameter is of another type.
@@ -299,7 +300,7 @@ impl<'a> ParamsIn<'a> {
 /// Accessors for received parameters; `'a` is the duration of the call, and `key` the name for
 /// error messages.
 impl Param {
-    /// Its text, without a zero at its end.
+    /// Returns the text, without a zero at its end.
     ///
     /// # Errors
     /// It is of another type.
@@ -313,7 +314,7 @@ impl Param {
         Ok(text.ok_or_else(wrong)?.split(|&byte| byte == 0).next().unwrap_or_default())
     }
 
-    /// Its bytes, which are there, be there none: no null pointer.
+    /// Returns the bytes, possibly an empty slice, but never from a null pointer.
     ///
     /// # Errors
     /// It is of another type.
@@ -331,7 +332,7 @@ impl Param {
         self.data_type == UTF8
     }
 
-    /// Its number, of whatever type and width, as OSSL_PARAM_get_int converts it.
+    /// Returns the number, of any type and width, converted like OSSL_PARAM_get_int.
     ///
     /// # Errors
     /// It is of another type, or the number does not fit.

@@ -38,7 +38,8 @@ pub struct Fibres {
 }
 
 impl Fibres {
-    /// Those of the libcrypto that a function of its core lies in. None where one is missing.
+    /// Returns the functions of the libcrypto that contains a function of the core. `None` if one
+    /// of them is missing.
     pub fn beside(function: AnyFunction) -> Option<Self> {
         let file = File::of(function as *const c_void)?;
         // SAFETY: each function is of the type of its manual page, ASYNC_start_job(3) and

@@ -55,7 +55,7 @@ fn joined(algorithm: KeyType, forms: &Forms<'_>) -> Option<Zeroizing<Vec<u8>>> {
     Some(Zeroizing::new([secret, forms.public?].concat()))
 }
 
-/// Takes a public key, one of a signature by way of the provider's cache.
+/// Imports a public key; for signature algorithms through the provider's cache.
 ///
 /// # Errors
 /// See [`import`].
@@ -122,9 +122,9 @@ const STAYS: &str = "signing uses this private key up: it is neither handed out 
 /// Threads share it. Its material is set once, before OpenSSL makes the key available to other
 /// code, and cannot change afterwards. Users take a clone, which shares the expanded key.
 pub struct Key {
-    /// Where it came from.
+    /// The provider of the key.
     pub provider: ProviderRef,
-    /// Its algorithm.
+    /// The algorithm.
     pub algorithm: KeyType,
     material: OnceLock<Material>,
     /// The signer of a stateful key, whose material is only the public key.
@@ -200,7 +200,7 @@ impl Key {
         self.signer.as_ref()
     }
 
-    /// Returns whether it can do what takes a private key.
+    /// Returns whether it supports the operations of a private key.
     pub fn is_private(&self) -> bool {
         self.signer.is_some() || self.private().is_some()
     }

@@ -146,7 +146,8 @@ key_types! {
         "SLH-DSA-SHAKE-256f-WITH-SHAKE256", "id-hash-slh-dsa-shake-256f-with-shake256";
 }
 
-/// HSS, by which the store loader counts: what is at an address is known when it is read.
+/// HSS, under which the store loader is counted: the type of a stored key is only known once it is
+/// read.
 pub const HSS: KeyType = KeyType { algorithm: Algorithm::Hss, hash: None };
 
 /// The places of pre-hash variants begin here; below stand the rows of the table of algorithms.
@@ -255,14 +256,14 @@ impl KeyType {
         self.info().kind == Kind::KeyExchange
     }
 
-    /// Bytes of the seed that a key can be generated from: what is drawn for a key of X25519 is the
-    /// key.
+    /// Returns the length of the seed that a key can be generated from. Private keys of X25519 are
+    /// random bytes without a seed.
     pub fn seed_len(self) -> Option<usize> {
         self.info().seed.filter(|_| !self.is_exchange())
     }
 
-    /// Returns whether a private key keeps the seed that it was made of: what is drawn for an
-    /// SLH-DSA key is most of the private key, and no form of it (RFC 9909, section 6).
+    /// Returns whether a private key keeps the seed that it was generated from. The random bytes of
+    /// an SLH-DSA key are most of the private key, and not a format of it (RFC 9909, section 6).
     pub fn keeps_seed(self) -> bool {
         self.seed_len().is_some() && self.info().family != Family::SlhDsa
     }

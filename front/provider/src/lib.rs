@@ -66,10 +66,10 @@ use crate::ffi::{
 };
 use crate::provider::{Provider, ProviderRef};
 
-/// Starts the provider in a library context: the one symbol of the module.
+/// Starts the provider in a library context: the only exported symbol of the module.
 ///
 /// Returns 1, or 0 if the arguments are not those of a core of OpenSSL 3.5 or newer, or 4. Programs
-/// go on without the provider then.
+/// continue without the provider then.
 ///
 /// # Safety
 /// Called by OpenSSL, as provider-base(7) describes.

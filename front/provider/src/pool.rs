@@ -92,13 +92,13 @@ pub struct KeyPools {
 }
 
 impl KeyPools {
-    /// Empty pools; ones that stay empty where they are not `is_on`.
+    /// Returns empty pools, which stay empty unless `is_on`.
     pub fn new(process: &Arc<Process>, is_on: bool) -> Self {
         KeyPools { pools: PerProcess::new(process), is_on }
     }
 
-    /// Takes a key pair that is given to no other caller. Returns `None` if no key is ready: the
-    /// caller then generates one. Randomness for future keys is drawn from `entropy`.
+    /// Takes a key pair out of the pool. Returns `None` if no key is ready: the caller then
+    /// generates one. Randomness for future keys is drawn from `entropy`.
     pub fn take(
         &self,
         engine: &'static Engine,

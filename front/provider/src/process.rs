@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use gabion_engine::forks::Process;
 
-/// A value that knows what a forked child does with its parent's copy, which threads that it did
-/// not inherit may have been changing: its locks may be held for ever.
+/// A value that handles a forked child's copy of its parent's data, which other threads of the
+/// parent may have been changing: its locks may be held for ever.
 pub trait ForkAware {
     /// Wipes what can be wiped without waiting. The value's memory stays.
     fn forget(&self) {}
@@ -34,7 +34,7 @@ struct ProcessValue<T> {
 }
 
 impl<T: ForkAware> PerProcess<T> {
-    /// No value yet.
+    /// Returns a holder without a value.
     pub fn new(process: &Arc<Process>) -> Self {
         PerProcess { process: Arc::clone(process), current: AtomicPtr::new(null_mut()) }
     }

@@ -21,7 +21,7 @@ pub struct Provider {
     pub core: Core,
     /// The tables that it registers.
     pub tables: Tables,
-    /// How files are read and written.
+    /// The core's functions for reading and writing files.
     pub bio: BioCalls,
     /// Public keys that came in lately.
     pub public_keys: PublicKeys,
@@ -66,8 +66,8 @@ impl Deref for ProviderRef {
 }
 
 impl Provider {
-    /// Takes what the core offers, with the settings that it tells; `tables` makes what is
-    /// registered, with key exchanges or without.
+    /// Creates the provider from the core's functions and settings; `tables` makes the registered
+    /// tables, with key exchanges or without.
     ///
     /// # Safety
     /// `table` is the core's dispatch table, with an end.
@@ -99,7 +99,7 @@ impl Provider {
         }
     }
 
-    /// Hands the provider to the core.
+    /// Passes the provider to the core.
     pub fn into_context(self) -> *mut c_void {
         Box::into_raw(Box::new(self)).cast()
     }

@@ -8,9 +8,9 @@ use gabion_engine::rights;
 
 /// A setting that is off by default.
 pub struct Switch {
-    /// Its name in the provider's section of the configuration file.
+    /// The name in the provider's section of the configuration file.
     pub name: &'static CStr,
-    /// Its name in the environment.
+    /// The name of the environment variable.
     pub variable: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub const X25519: Switch = Switch { name: c"x25519", variable: "GABION_X25519" }
 /// Operations that pause the asynchronous job they are in.
 pub const ASYNC_JOBS: Switch = Switch { name: c"async-jobs", variable: "GABION_ASYNC_JOBS" };
 
-/// When self-tests run: before the first use of each algorithm (the default), or [`AT_LOAD`].
+/// The time of self-tests: before the first use of each algorithm (the default), or [`AT_LOAD`].
 pub const SELF_TESTS: Switch = Switch { name: c"self-tests", variable: "GABION_SELF_TESTS" };
 
 /// Runs all self-tests when the provider is loaded.

@@ -28,12 +28,12 @@ use crate::provider::Provider;
 /// The scheme of addresses.
 pub const SCHEME: &CStr = c"gabion-hbs";
 
-/// Where a key is, and how its indexes are reserved.
+/// The location of a key, and the reservation of its indexes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     /// The file of the private key.
     pub key: PathBuf,
-    /// How many indexes are reserved at once.
+    /// The number of indexes that are reserved at once.
     pub reserve: u64,
     /// Whether so many are reserved even if the key can't spare them.
     pub reserve_anyway: bool,
@@ -90,7 +90,7 @@ fn split_once(bytes: &[u8], at: u8) -> Option<(&[u8], &[u8])> {
 pub struct OpenedKey {
     /// HSS, XMSS or XMSS^MT.
     pub algorithm: Algorithm,
-    /// Its public half.
+    /// The public half.
     pub public: PublicKey,
     /// The signer; `None` if only the public key was requested.
     pub signer: Option<Arc<Signer>>,

@@ -23,7 +23,7 @@ pub struct Tables {
     pub decoders: Vec<AlgorithmEntry>,
     /// Encoders.
     pub encoders: Vec<AlgorithmEntry>,
-    /// The strings that the lists point into, in the order of what is served.
+    /// The strings that the lists point into, in the order of the served key types.
     pub names: Vec<Names>,
 }
 

@@ -11,7 +11,7 @@ use crate::ffi::{Callback, Param, name, select};
 use crate::key::Key;
 use crate::stats::{self, Operation};
 
-/// Hands the parts of a key to a callback: `export` of key managements and of decoders.
+/// Passes the parts of a key to a callback: `export` of key managements and of decoders.
 pub unsafe extern "C" fn export(
     key: *mut c_void,
     selection: c_int,
@@ -63,7 +63,7 @@ pub unsafe extern "C" fn export(
     })
 }
 
-/// Takes over the key that a decoder of ours has just made: `load` of key managements.
+/// Takes over the key that a decoder of this provider has just made: `load` of key managements.
 pub unsafe extern "C" fn load(reference: *const c_void, len: usize) -> *mut c_void {
     if reference.is_null() || len != size_of::<*mut c_void>() {
         return null_mut();

@@ -171,7 +171,7 @@ unsafe extern "C" fn decode(
     }
 }
 
-/// Hands a key to the core, which takes it by `load`, or exports it, or leaves it.
+/// Passes a key to the core, which loads it by `load`, exports it, or ignores it.
 ///
 /// # Safety
 /// The core's callback, with its argument.
@@ -208,7 +208,7 @@ fn data_types() -> &'static [CString] {
     TYPES.get_or_init(|| Box::new(KEY_TYPES.iter().map(name).collect()))
 }
 
-/// Makes what decoders share, where the provider is loaded.
+/// Initializes the shared tables of decoders, when the provider is loaded.
 pub fn prepare() {
     data_types();
     prefixes();

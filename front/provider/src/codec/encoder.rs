@@ -114,7 +114,7 @@ type EncodeKey = unsafe extern "C" fn(
     Option<Password>,
     *mut c_void,
 ) -> c_int;
-/// Gives a password (OSSL_PASSPHRASE_CALLBACK).
+/// The core's password callback (OSSL_PASSPHRASE_CALLBACK).
 pub type Password =
     unsafe extern "C" fn(*mut c_char, usize, *mut usize, *const Param, *mut c_void) -> c_int;
 

@@ -20,7 +20,7 @@ pub struct Sizes {
     pub batch: usize,
     /// Uses of a shelf within `idle` that show that it will be used.
     pub uses_min: u32,
-    /// How long an unused thing is kept, at most twice this.
+    /// The minimum time for which unused items are kept; the maximum is twice this.
     pub idle: Duration,
 }
 
@@ -110,7 +110,7 @@ impl<T> Shelves<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a thing, if there is one, and says whether the caller has to [`Self::order`] more.
+    /// Takes an item, if there is one, and returns whether the caller has to [`Self::order`] more.
     pub fn take(&self, place: usize) -> (Option<T>, bool) {
         self.lock().shelves[place].take(&self.sizes)
     }
@@ -203,7 +203,7 @@ impl<T> Shelves<T> {
         self.lock().shelves[place].is_filled
     }
 
-    /// When the uses began that are counted.
+    /// Returns when counting of uses began.
     #[cfg(not(loom))]
     pub fn since(&self, place: usize) -> Option<Instant> {
         self.lock().shelves[place].since

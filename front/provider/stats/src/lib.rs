@@ -285,7 +285,7 @@ pub struct Row {
 /// The contents of the file at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// How many times the provider was loaded, by all processes.
+    /// The number of times that the provider was loaded, by all processes.
     pub loads: u64,
     /// Every algorithm and operation that the provider serves, zeros included.
     pub rows: Vec<Row>,

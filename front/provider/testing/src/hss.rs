@@ -5,7 +5,7 @@ use hbs_lms::{HssParameter, LmotsAlgorithm, LmsAlgorithm, Seed, Sha256_256};
 
 pub use hbs_lms::LmotsAlgorithm as W;
 
-/// How OpenSSL calls the key type.
+/// OpenSSL's name of the key type.
 pub const NAME: &str = "id-alg-hss-lms-hashsig";
 
 /// The AlgorithmIdentifier (RFC 9802, section 3): id-alg-hss-lms-hashsig, no parameters.
@@ -52,7 +52,7 @@ impl Signer {
         der(0x30, &[IDENTIFIER, &bits(&self.public)])
     }
 
-    /// A certificate that the key signs of itself, good until 2049.
+    /// Returns a self-signed certificate of the key, valid until 2049.
     pub fn certificate(&mut self) -> Vec<u8> {
         let validity = der(0x30, &[b"\x17\x0d260101000000Z", b"\x17\x0d491231235959Z"]);
         let (name, key) = (name(), self.subject_public_key_info());

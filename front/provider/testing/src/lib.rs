@@ -63,7 +63,7 @@ pub const GROUPS: [&str; 3] = ["X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1
 pub const PRIVATE_GROUPS: [&str; 4] =
     ["SecP256r1MLKEM512", "SecP384r1MLKEM768", "SecP521r1MLKEM1024", "MLKEM512X25519"];
 
-/// Whose cryptography a command uses.
+/// The provider whose cryptography a command uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The default provider alone.
@@ -72,7 +72,7 @@ pub enum Side {
     Gabion,
 }
 
-/// Both ways round.
+/// Both directions.
 pub const BOTH_WAYS: [(Side, Side); 2] = [(Side::Stock, Side::Gabion), (Side::Gabion, Side::Stock)];
 
 /// Client and server of every mix.
@@ -83,7 +83,7 @@ pub const EVERY_WAY: [(Side, Side); 4] = [
     (Side::Stock, Side::Stock),
 ];
 
-/// Where the OpenSSL under test is installed. There is no test without one.
+/// Returns the prefix of the OpenSSL under test, which all tests require.
 pub fn prefix() -> PathBuf {
     let prefix = match std::env::var_os("GABION_OPENSSL_PREFIX") {
         Some(prefix) => PathBuf::from(prefix),
@@ -194,7 +194,7 @@ pub fn pattern(len: usize, round: u8) -> Vec<u8> {
     (0..len).map(|index| (index as u8).wrapping_mul(151).wrapping_add(round)).collect()
 }
 
-/// No parameters.
+/// Returns an empty list of parameters.
 pub fn none() -> Params {
     Params::default()
 }

@@ -240,7 +240,7 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// A key. The pointer is shared by threads on purpose: that is what the tests try.
+/// A key. Threads share the pointer on purpose, since the tests check that.
 pub struct Key<'a> {
     pub context: &'a Context,
     pub raw: Ptr,
@@ -323,7 +323,7 @@ impl Context {
         }
     }
 
-    /// The names and types of what can be set where a key is generated, sorted.
+    /// Returns the names and types of the settable parameters of key generation, sorted.
     pub fn settable_for_generation(&self, algorithm: &str, query: &str) -> Vec<(String, u32)> {
         let ctx = self.pkey_ctx(algorithm, query);
         // SAFETY: a fresh context of ours; the list of a module that stays.
@@ -335,7 +335,8 @@ impl Context {
         }
     }
 
-    /// The names and types of what a key can be made of for a selection, sorted.
+    /// Returns the names and types of the parameters that a key can be imported from for a
+    /// selection, sorted.
     pub fn settable_for_import(
         &self,
         algorithm: &str,
@@ -364,7 +365,7 @@ impl Context {
         Key { context: self, raw }
     }
 
-    /// Makes a key of its forms with the provider that the query asks for.
+    /// Imports a key from its parts with the provider that the query selects.
     pub fn import(&self, algorithm: &str, query: &str, params: &Params) -> Option<Key<'_>> {
         const KEYPAIR: c_int = 0x87;
         let (ctx, list) = (self.pkey_ctx(algorithm, query), params.list());
@@ -381,7 +382,7 @@ impl Context {
 }
 
 impl Context {
-    /// Makes a private key of its bytes with the provider that the query asks for.
+    /// Makes a private key from its raw bytes with the provider that the query selects.
     pub fn raw_private(&self, algorithm: &str, query: &str, bytes: &[u8]) -> Option<Key<'_>> {
         let [name, query] = [algorithm, query].map(|text| CString::new(text).unwrap());
         // SAFETY: a live context, C strings, and as many bytes as said.
@@ -846,7 +847,7 @@ impl Kdf {
         (done == 1).then_some(out)
     }
 
-    /// The names and types of what can be asked, and of what can be set, sorted.
+    /// Returns the names and types of the gettable and the settable parameters, sorted.
     pub fn lists(&self) -> [Vec<(String, u32)>; 2] {
         // SAFETY: a live context; both answer with a list that has an end and stays.
         unsafe {
@@ -876,7 +877,7 @@ impl Kdf {
         unsafe { (self.lib.EVP_KDF_CTX_get_kdf_size)(self.raw) }
     }
 
-    /// Forgets what was set.
+    /// Resets all parameters.
     pub fn reset(&mut self) {
         // SAFETY: a live context.
         unsafe { (self.lib.EVP_KDF_CTX_reset)(self.raw) }

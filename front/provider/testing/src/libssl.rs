@@ -108,7 +108,7 @@ pub enum Direction {
 }
 
 impl Libssl {
-    /// Loads the libssl of an installed OpenSSL, whose libcrypto must be the one that is loaded.
+    /// Loads the libssl of an installed OpenSSL, whose libcrypto must be the loaded one.
     pub fn load(prefix: &Path) -> Libssl {
         Libssl { bios: Bios::load(prefix), ssl: Ssls::load(prefix) }
     }
@@ -170,7 +170,7 @@ impl Libssl {
         connection.sent()
     }
 
-    /// A handshake; `change` may alter what goes by.
+    /// Runs a handshake; `change` may modify the bytes in transit.
     pub fn handshake(
         &self,
         client: &End<'_>,
@@ -209,12 +209,12 @@ impl Libssl {
     }
 }
 
-/// How the second connection of two resumed the first.
+/// The way in which the second of two connections resumed the first.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Resumption {
     /// A full handshake.
     None,
-    /// It went on with the first one's session, and without its early data.
+    /// It resumed the first one's session, without early data.
     Session,
     /// The server took the early data, too.
     EarlyData,
@@ -313,7 +313,7 @@ impl End<'_> {
         self
     }
 
-    /// Goes no further than TLS 1.2.
+    /// Limits the endpoint to TLS 1.2.
     pub fn with_tls_1_2(self) -> Self {
         const TLS1_2: c_long = 0x0303;
         // SAFETY: a live context; the lowest and the highest version of ssl.h.
@@ -359,10 +359,10 @@ pub struct Connection<'a> {
     outgoing: Ptr,
 }
 
-/// How far a handshake came.
+/// The progress of a handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// It is through.
+    /// The handshake is complete.
     Done,
     /// It waits for the other side.
     WantsRead,
@@ -373,7 +373,7 @@ pub enum Step {
 }
 
 impl Connection<'_> {
-    /// Goes on.
+    /// Advances the handshake.
     pub fn advance(&mut self) -> Step {
         // SAFETY: a live connection.
         unsafe {
@@ -443,7 +443,7 @@ impl Connection<'_> {
         bytes
     }
 
-    /// Hands it what the other side sent.
+    /// Passes it the bytes of the other side.
     pub fn receive(&mut self, bytes: &[u8]) {
         if !bytes.is_empty() {
             let len = c_int::try_from(bytes.len()).unwrap();
