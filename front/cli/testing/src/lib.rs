@@ -155,7 +155,7 @@ pub fn program(name: &str) -> PathBuf {
     program
 }
 
-/// Returns every command, found as a user finds them: by the help of the one above. `run` runs one.
+/// Returns every command, found like users do: in the help of its parent command. `run` runs one.
 pub fn commands(run: &dyn Fn(&[String]) -> CommandResult, above: &[String]) -> Vec<Vec<String>> {
     let help = run(&[above, &["--help".to_owned()]].concat()).ok().text();
     let mut all = vec![above.to_vec()];

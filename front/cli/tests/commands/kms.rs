@@ -66,14 +66,14 @@ impl Drop for Server {
     }
 }
 
-/// A server that a command finds. It ends with what is returned.
+/// Starts a server that a command finds. It ends when the returned guard is dropped.
 pub fn for_examples(work: &Work, command: &mut Command) -> impl Drop + use<> {
     let (server, caller) = dev(work);
     caller.names_itself(command);
     server
 }
 
-/// A server in memory, and who has its token.
+/// Starts a server in memory, and returns a caller with its token.
 pub fn dev(work: &Work) -> (Server, Caller<'_>) {
     let mut server = Server::start(work, &["--json"]);
     let said: Value = serde_json::from_str(&server.line()).unwrap();
@@ -125,7 +125,7 @@ impl<'a> Caller<'a> {
         Caller { work, address, token: String::new(), ca_file: String::new() }
     }
 
-    /// Makes the store of `kms.toml`; who has its first token, and its shares.
+    /// Makes the store of `kms.toml`; returns a caller with its first token, and its shares.
     pub fn init(work: &'a Work, arguments: &[&str]) -> (Self, Vec<String>) {
         let init = ["kms", "init", "--config", "kms.toml", "--json"];
         let made = work.gabion(&[&init[..], arguments].concat()).ok().json();
