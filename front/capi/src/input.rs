@@ -28,7 +28,7 @@ pub fn wrong_length(what: &str, expected: usize, got: usize) -> Failure {
     Failure::new(code::LENGTH, format!("{what}: {got} bytes; expected {expected}"))
 }
 
-/// Returns the length of `n` items in bytes, or a failure if no such array can exist.
+/// Returns the length of `n` items in bytes, or a failure if such an array cannot exist.
 pub fn total(what: &str, n: usize, each: usize) -> Result<usize, Failure> {
     n.checked_mul(each)
         .filter(|total| isize::try_from(*total).is_ok())

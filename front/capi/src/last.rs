@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// The thread key plus one; zero until it is created.
 static KEY: AtomicU32 = AtomicU32::new(0);
 
-/// Sets the message of the calling thread, or clears it if there is no memory.
+/// Sets the message of the calling thread, or clears it if the allocation fails.
 pub fn set(text: &str) {
     let Some(key) = key() else { return };
     // SAFETY: the key is never deleted; its value is null or a block of `copy`, of this thread

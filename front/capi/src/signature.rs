@@ -18,11 +18,11 @@ const MU: &str = "mu";
 pub struct Message {
     /// The message, or its digest.
     pub message: *const u8,
-    /// Its bytes.
+    /// The length of the message in bytes.
     pub message_len: usize,
     /// The context.
     pub context: *const u8,
-    /// Its bytes.
+    /// The length of the context string in bytes.
     pub context_len: usize,
     /// The name of the hash that made the digest; NULL where the message itself is signed.
     pub prehash: *const c_char,

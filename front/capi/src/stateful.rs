@@ -25,7 +25,7 @@ pub struct StatefulStatus {
     pub remaining: u64,
     /// Indexes that were lost, at most.
     pub burnt: u64,
-    /// Of the state.
+    /// The generation of the state.
     pub generation: u64,
     /// 1 where the key should be replaced.
     pub is_low: u32,
