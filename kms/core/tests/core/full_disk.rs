@@ -44,7 +44,7 @@ impl Small {
         self.0.path().join(name)
     }
 
-    /// Takes all of its room, but for so many KiB.
+    /// Fills the disk, except for so many KiB.
     pub fn fill(&self, but_kib: usize) {
         let mut filler = fs::File::create(self.path("filler")).unwrap();
         let mut len = 0;

@@ -23,11 +23,11 @@ use gabion_kms::{Code, Error};
 use crate::fixture::{self, PASSPHRASE, local, sealed, who};
 use crate::verbs::label;
 
-/// Where a process is killed, at which of its commits.
+/// The point at which a process is killed, by the number of its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KillPoint {
     None,
-    /// Nothing of it is there.
+    /// Before the commit: nothing is stored.
     BeforeCommit(usize),
     /// After the commit, before it is acknowledged.
     AfterCommit(usize),

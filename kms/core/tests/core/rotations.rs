@@ -29,7 +29,7 @@ pub const DAY: u64 = 24 * HOUR;
 pub const DAY_S: u64 = 24 * 60 * 60;
 
 impl House {
-    /// When keys are due: as the store's index says, and as its keys do.
+    /// Returns the number of due keys, and checks that the store's index agrees with its keys.
     pub fn agrees(&self) -> usize {
         let sealer = sealer(&*self.store);
         let read = |under: &str| -> BTreeMap<String, Vec<u8>> {

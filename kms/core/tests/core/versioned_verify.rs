@@ -24,8 +24,8 @@ fn old_signatures_verify_after_rotation_and_only_the_newest_signs() {
     assert_eq!(refused.code(), Code::VersionNotAllowed);
 }
 
-/// Points of small order, and their negatives, as Ed25519 encodes them; and what is no point or not
-/// canonical.
+/// Points of small order, and their negatives, in the encoding of Ed25519; and encodings that are
+/// not a point or not canonical.
 pub const POINTS: [&str; 8] = [
     "0100000000000000000000000000000000000000000000000000000000000000",
     "0100000000000000000000000000000000000000000000000000000000000080",
