@@ -17,7 +17,7 @@ use zeroize::Zeroizing;
 
 use super::{raw, refused};
 
-/// A folder with a configuration, and what opens its store.
+/// A folder with a configuration, and the shares that open its store.
 pub struct Place {
     folder: tempfile::TempDir,
     shares: Vec<Zeroizing<String>>,
