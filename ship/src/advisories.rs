@@ -26,7 +26,7 @@ struct Table {
 pub struct Line {
     /// Major and minor number.
     pub line: String,
-    /// Its newest release when the table was written.
+    /// The newest release of the line when the table was written.
     pub newest: String,
     /// The end of support by OpenSSL, `YYYY-MM-DD`.
     pub ends: String,
@@ -52,7 +52,7 @@ pub struct Advisory {
     pub id: String,
     /// The severity rated by OpenSSL.
     pub severity: Severity,
-    /// When it was published.
+    /// The date of publication.
     pub date: String,
     /// A one-line title.
     pub title: String,
@@ -66,7 +66,7 @@ pub struct Advisory {
 /// The advisories that affect one version.
 #[derive(Debug, Clone, Serialize)]
 pub struct VersionAdvisories {
-    /// When the table was written.
+    /// The date of the table.
     pub read: String,
     /// The line of the version; `None` if the table does not contain it.
     pub line: Option<Line>,

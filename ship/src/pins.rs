@@ -53,9 +53,9 @@ struct CertifiedModules {
 /// The validation status of a FIPS provider version.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModuleVersion {
-    /// Its version.
+    /// The version.
     pub version: String,
-    /// Its certificate, or the progress of its validation.
+    /// The certificate, or the progress of its validation.
     pub status: String,
 }
 

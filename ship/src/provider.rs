@@ -13,7 +13,7 @@ const OLDEST_OPENSSL: [u32; 2] = [3, 5];
 /// An installed OpenSSL.
 #[derive(Debug, Clone)]
 pub struct InstalledOpenssl {
-    /// Its version.
+    /// The version.
     pub version: String,
     /// The folder where it looks for provider modules.
     pub modules: PathBuf,

@@ -65,7 +65,7 @@ pub struct Manifest {
     pub advisories_read: Option<String>,
     /// Options given to OpenSSL's Configure.
     pub options: Vec<String>,
-    /// When the build finished, UTC, `YYYY-MM-DDThh:mm:ssZ`.
+    /// The time at which the build finished, UTC, `YYYY-MM-DDThh:mm:ssZ`.
     pub built: String,
     /// SHA-256 of the `fips.so` that was built.
     pub fips_module_sha256: String,

@@ -20,7 +20,7 @@ pub struct SelfTest {
     pub name: String,
     /// `KAT_Signature`, `Module_Integrity` ..
     pub kind: String,
-    /// Its result.
+    /// The result.
     pub passed: bool,
 }
 

@@ -40,7 +40,7 @@ const HEAP_MAX: u64 = 256 << 20;
 /// A file that a process has mapped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct MappedFile {
-    /// Its path in the view of the process.
+    /// The path of the file in the view of the process.
     pub file: PathBuf,
     /// SHA-256 of the file; `None` if it was deleted or replaced, or cannot be read.
     pub sha256: Option<String>,
@@ -54,7 +54,7 @@ pub struct Report {
     /// Whether the process loaded the module and was started with the configuration that preflight
     /// checked.
     pub ok: bool,
-    /// Its program.
+    /// The program of the process.
     pub program: Option<PathBuf>,
     /// The libcrypto libraries it has loaded.
     pub libcrypto: Vec<MappedFile>,
