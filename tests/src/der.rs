@@ -1,10 +1,10 @@
 //! The parts of DER, PEM and base 64 that test vectors use. Reads trusted input only: panics on
 //! malformed bytes.
 
-/// The contents of one DER element with this tag, and what follows it.
+/// Returns the contents of one DER element with this tag, and the bytes after it.
 ///
 /// # Panics
-/// If there is another tag, or less than it says.
+/// If the tag differs, or if the element is longer than the bytes.
 pub fn element(tag: u8, der: &[u8]) -> (&[u8], &[u8]) {
     assert_eq!(der[0], tag, "tag {:02x}", der[0]);
     let (len, header) = match der[1] {
@@ -56,7 +56,7 @@ pub struct Certificate<'a> {
     pub signature: &'a [u8],
 }
 
-/// Takes a certificate apart.
+/// Parses a certificate.
 ///
 /// # Panics
 /// If it is malformed.

@@ -16,7 +16,7 @@ pub struct Place {
     pub kind: u32,
     /// Whether it is one of the walk from the signature to the root, which follows the trees.
     pub is_walked: bool,
-    /// How many such hashes come before it.
+    /// The number of such hashes before it.
     pub skip: usize,
 }
 

@@ -29,9 +29,9 @@ pub trait KernelObserver {
 /// Kernels that pass everything on to `inner` and show the results to `touch`.
 #[derive(Clone)]
 pub struct ObservedKernels<K, T> {
-    /// Whose results they are.
+    /// The observed kernels.
     pub inner: K,
-    /// Who gets them.
+    /// The observer.
     pub touch: T,
 }
 

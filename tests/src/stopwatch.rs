@@ -33,7 +33,7 @@ pub struct Totals {
     pub sha256: f64,
     /// Compressions of SHA-512.
     pub sha512: f64,
-    /// Ticks in kernels that do not hash, less what looking at the clock took.
+    /// Ticks in kernels that do not hash, without the cost of reading the clock.
     pub arithmetic: f64,
     /// Ticks in the backend as a whole, less the same.
     pub all: f64,
@@ -53,7 +53,7 @@ struct Counters {
     lanes: AtomicU64,
 }
 
-/// Reads what [`Stopwatch`] and [`TimedBackend`] counted.
+/// A reader of the counts of [`Stopwatch`] and [`TimedBackend`].
 #[derive(Clone, Default)]
 pub struct Watch(Arc<Counters>);
 
@@ -124,7 +124,7 @@ impl<B: Backend> Backend for TimedBackend<B> {
     }
 }
 
-/// Passes everything on to `inner`, counts what is hashed and times the rest.
+/// Forwards everything to `inner`, counts hashes and times the other kernels.
 pub struct Stopwatch<K> {
     inner: K,
     counters: Arc<Counters>,

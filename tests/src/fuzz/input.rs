@@ -56,7 +56,7 @@ impl<'a> Input<'a> {
         self.0.is_empty()
     }
 
-    /// The next `n` bytes, or what is left.
+    /// Returns the next `n` bytes, or the rest.
     pub fn bytes(&mut self, n: usize) -> &'a [u8] {
         let (taken, rest) = self.0.split_at(n.min(self.0.len()));
         self.0 = rest;

@@ -37,9 +37,10 @@ pub use input::Input;
 
 /// One function that is fuzzed.
 pub struct Target {
-    /// Its name: that of the program in `fuzz/fuzz_targets` and of the folder of its corpus.
+    /// The name of the target: that of the program in `fuzz/fuzz_targets` and of the folder of its
+    /// corpus.
     pub name: &'static str,
-    /// Runs one input. Panics on a defect, and never because of what the input says.
+    /// Runs one input. Panics on a defect, and never because the input is invalid.
     pub run: fn(&[u8]),
     /// Inputs to begin with: together they reach every arm.
     pub seeds: fn() -> Vec<Vec<u8>>,

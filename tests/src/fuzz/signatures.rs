@@ -37,9 +37,9 @@ pub fn seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A signature verifies alone and in any lane of a batch, or nowhere; what verifies is the known
-/// signature of the known message; neighbours verify. What signs alone signs in a batch, and a lane
-/// whose message has a wrong form is zero.
+/// Checks that a signature verifies alone and in any lane of a batch, or nowhere; that only the
+/// known signature of the known message verifies; and that neighbours verify. A message that can be
+/// signed alone can be signed in a batch, and a lane whose message has a wrong form is zero.
 pub fn run(data: &[u8]) {
     let mut input = Input::new(data);
     let known = input.known(&choices());

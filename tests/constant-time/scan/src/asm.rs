@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 /// One instruction.
 #[derive(Clone, Debug)]
 pub struct Instruction {
-    /// Its address.
+    /// The address of the instruction.
     pub address: u64,
     /// The text, for reports.
     pub text: String,
@@ -93,8 +93,8 @@ pub fn parse(text: &str) -> Vec<Function> {
     functions
 }
 
-/// Gives calls through pointers that the loader fills in their names. `relocations` is the text of
-/// `objdump -R`, whose lines say `PLACE R_X86_64_RELATIVE *ABS*+0xADDRESS`.
+/// Resolves the names of calls through pointers that the loader fills in. `relocations` is the
+/// output of `objdump -R`, with lines `PLACE R_X86_64_RELATIVE *ABS*+0xADDRESS`.
 pub fn bind(functions: &mut [Function], relocations: &str) {
     let hex = |text: &str| u64::from_str_radix(text, 16).ok();
     let names = functions.iter().filter_map(|f| Some((f.code.first()?.address, f.name.clone())));

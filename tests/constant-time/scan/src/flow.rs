@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::asm::{Function, Instruction, Memory, Operand};
 
-/// How a function's inputs are to be read.
+/// The interpretation of a function's inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Model {
     /// Arguments are lengths, parameters, and pointers to data.

@@ -74,7 +74,7 @@ fn none(p: &[Coefficients], out: &mut Coefficients) {
     }
 }
 
-/// Keeps all of them in the program, as functions that take their arguments as they are declared.
+/// Keeps all functions in the program, with their declared arguments.
 pub fn keep() {
     let (p, mut out) = ([1; 256], [0; 256]);
     black_box(branch as fn(&Coefficients, &mut Coefficients))(&p, &mut out);

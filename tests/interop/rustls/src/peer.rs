@@ -28,7 +28,7 @@ pub type Outcome<T> = Result<T, Box<dyn Error>>;
 /// A provider with a list of groups.
 pub type Provider = fn(&str) -> Outcome<Arc<CryptoProvider>>;
 
-/// Runs what the arguments say.
+/// Runs the command of the arguments.
 pub fn run(provider: Provider) -> Outcome<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
