@@ -31,7 +31,7 @@ pub struct Request<'a> {
     pub target: &'a str,
     /// The bundle's `gabion-bundle.json`.
     pub bundle: &'a Path,
-    /// Where `gabion.cdx.json` and `THIRD-PARTY` are written.
+    /// The folder that `gabion.cdx.json` and `THIRD-PARTY` are written to.
     pub out: &'a Path,
     /// Further components, each as `NAME VERSION LICENCE`.
     pub others: &'a [&'a str],

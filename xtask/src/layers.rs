@@ -103,7 +103,7 @@ const OF_TESTS: &[(&str, &str)] = &[
 /// Folders whose crates are no part of the product and may depend on bench/. Crates of other folders may not, except for tests.
 const OUTSIDE: &[&str] = &["bench", "tests", "xtask"];
 
-/// Asks cargo for the workspace's crates and compares what they depend on with the layers.
+/// Queries the workspace's crates from cargo and compares their dependencies with the layers.
 pub fn check(root: &Path, findings: &mut Vec<String>) {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["metadata", "--no-deps", "--offline", "--format-version", "1"]).current_dir(root);

@@ -47,17 +47,17 @@ pub struct Crate {
 pub struct Arrow {
     /// The modules, from the crate's root.
     pub from: Vec<String>,
-    /// Where what is named is made.
+    /// The definition of the name.
     pub to: Vec<String>,
     /// The path as it stands there.
     pub path: String,
 }
 
 impl Crate {
-    /// Reads a crate from the file of its root; `source` gives a file's text, or none.
+    /// Reads a crate from the file of its root; `source` returns a file's text, or `None`.
     ///
     /// # Errors
-    /// A source that is no Rust.
+    /// A source that is not valid Rust.
     pub fn read(root: &Path, source: &dyn Fn(&Path) -> Option<String>) -> Result<Self, String> {
         let mut all = Crate { modules: vec![Module::default()] };
         let folder = root.parent().unwrap_or(root);
@@ -224,7 +224,7 @@ impl Crate {
         self.modules.iter().position(|other| other.place == above).unwrap_or(0)
     }
 
-    /// All arrows, but between a module and what is within it.
+    /// Returns all arrows, except those between a module and its descendants.
     pub fn arrows(&self) -> BTreeSet<Arrow> {
         let mut arrows = BTreeSet::new();
         for (index, module) in self.modules.iter().enumerate() {
@@ -297,7 +297,7 @@ fn read_path(tokens: &[Token], before: &[String], paths: &mut Vec<(Words, String
     }
 }
 
-/// The circles among children of one module, each by the names of its members.
+/// Returns the circles among children of one module, each by the names of its members.
 pub fn circles(arrows: &BTreeSet<Arrow>) -> Vec<(Vec<String>, Vec<String>)> {
     let mut rooms: BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
     for arrow in arrows {

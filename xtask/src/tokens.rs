@@ -100,7 +100,7 @@ pub struct Function {
     pub name: String,
     /// The line of `fn`.
     pub line: usize,
-    /// Its lines, that of the closing brace included.
+    /// The number of lines, including the closing brace.
     pub lines: usize,
 }
 
