@@ -18,13 +18,14 @@ pub(crate) struct KemCanary {
     pub(crate) m: [[u8; SECRET_LEN]; 1],
     pub(crate) ct: Vec<u8>,
     pub(crate) shared: [[u8; SECRET_LEN]; 1],
-    /// A ciphertext that does not decrypt to itself, and what decapsulation gives instead of a secret.
+    /// A ciphertext that does not decrypt to itself, and the rejection secret that its
+    /// decapsulation returns.
     pub(crate) bad_ct: Vec<u8>,
     pub(crate) bad_shared: [[u8; SECRET_LEN]; 1],
 }
 
 impl KemCanary {
-    /// That of a parameter set; none if the portable backend has none.
+    /// Returns the canary of a parameter set; `None` if the portable backend cannot make one.
     pub(crate) fn for_params(params: &'static Params) -> Option<&'static KemCanary> {
         static CANARIES: [OnceBox<KemCanary>; 3] = [const { OnceBox::new() }; 3];
         let place = match params.algorithm {
@@ -59,7 +60,7 @@ impl KemCanary {
     }
 }
 
-/// A key pair of ML-DSA, a message, its signature without randomness, and what is neither key nor signature.
+/// A key pair of ML-DSA, a message, its deterministic signature, and an invalid key and signature.
 pub(crate) struct DsaCanary {
     pub(crate) seed: [[u8; ml_dsa::SEED_LEN]; 1],
     pub(crate) pk: Vec<u8>,
@@ -72,7 +73,7 @@ pub(crate) struct DsaCanary {
 }
 
 impl DsaCanary {
-    /// That of a parameter set; none if the portable backend has none.
+    /// Returns the canary of a parameter set; `None` if the portable backend cannot make one.
     pub(crate) fn for_params(params: &ml_dsa::Params) -> Option<&'static DsaCanary> {
         static CANARIES: [OnceBox<DsaCanary>; 3] = [const { OnceBox::new() }; 3];
         let place = match params.algorithm {
@@ -117,7 +118,7 @@ impl SlhCanary {
     /// The message that the canary signs.
     pub(crate) const MESSAGE: &[u8] = b"a canary of SLH-DSA";
 
-    /// That of a parameter set; none if this machine's backends have none.
+    /// Returns the canary of a parameter set; `None` if this machine's backends cannot make one.
     pub(crate) fn for_params(params: &'static slh_dsa::Params) -> Option<&'static SlhCanary> {
         static CANARIES: [OnceBox<SlhCanary>; 12] = [const { OnceBox::new() }; 12];
         let sets = Algorithm::all().filter_map(slh_dsa::params);

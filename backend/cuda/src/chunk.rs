@@ -142,11 +142,12 @@ pub(crate) struct Chunk<'t, 'a, D: Device, A: Arguments> {
     pub(crate) guard: &'t mut SlotGuard<'a, D>,
     /// The name of the parameter set in the kernels' names.
     pub(crate) set: &'static str,
-    /// Of the kernels of that set; every address in them is of an array of the slot, for all lanes and canaries.
+    /// The arguments of the set's kernels; every address in them is of an array of the slot, for
+    /// all lanes and canaries.
     pub(crate) arguments: A,
     pub(crate) lanes: usize,
     pub(crate) canaries: usize,
-    /// Where the status words are.
+    /// The region of the status words.
     pub(crate) status: Region,
     /// The expected outputs of the canary.
     pub(crate) answers: Vec<Answer>,
@@ -159,7 +160,7 @@ pub(crate) struct Answer {
 }
 
 impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
-    /// Sends an array, and what the canary has there after it.
+    /// Sends an array, followed by the canary's part.
     pub(crate) fn send(
         &mut self,
         to: Region,
@@ -175,7 +176,7 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         self.guard.upload_own(to.offset, bytes)
     }
 
-    /// Sends keys, and the canary's once for each of its lanes.
+    /// Sends keys, followed by the canary's key once for each of its lanes.
     pub(crate) fn send_keys(
         &mut self,
         to: Region,
@@ -238,9 +239,9 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         self.run_with(&arguments, self.lanes + self.canaries, &[step])
     }
 
-    /// Has the keys of all lanes resident, if they are known and can be: one entry of `each` bytes for a key, with the
-    /// encoded key at `offset`. Gives the address of each lane's entry, and those of the entries that are new and have
-    /// to be made something of.
+    /// Makes the keys of all lanes resident, if they are known and if that is possible: one entry
+    /// of `each` bytes for a key, with the encoded key at `offset`. Returns the address of each
+    /// lane's entry, and the addresses of new entries, which have to be filled.
     pub(crate) fn hold(
         &mut self,
         kind: Kind,
@@ -263,7 +264,7 @@ impl<'a, D: Device, A: Arguments> Chunk<'_, 'a, D, A> {
         Ok(Some((addresses, new)))
     }
 
-    /// Says what the canary's part of an array, at the end of it, has to be.
+    /// Registers the expected contents of the canary's part of an array, at its end.
     pub(crate) fn expect(&mut self, place: Region, expected: &[&[u8]]) -> Result<(), Fault> {
         let expected = expected.concat();
         let fetched =
@@ -296,7 +297,7 @@ pub(crate) type NextRound<'a, D> =
 /// A chunk in flight on the device.
 pub(crate) struct InFlight<'a, D: Device> {
     status: &'a mut [Status],
-    /// The number of the status words among what was fetched.
+    /// The number of the status words among the fetched copies.
     words: usize,
     verdicts: Vec<Status>,
     answers: Vec<Answer>,

@@ -9,7 +9,7 @@ use crate::slots::{NoSlot, SlotGuard, Slots};
 
 /// Slots: one is copied to, one runs and one is copied from, of two batches at once.
 const SLOTS: usize = 6;
-/// How long a batch waits for a slot before it is declined.
+/// The maximum wait of a batch for a slot, after which it is declined.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Batches on a device.

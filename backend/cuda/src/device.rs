@@ -13,11 +13,11 @@ use crate::pages::{PageOwner, Pages};
 /// afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It has no memory for this.
+    /// The device has not enough memory.
     NoMemory,
-    /// It refused, failed or is gone.
+    /// The device refused, failed or is gone.
     Failed,
-    /// It did not finish in time.
+    /// The device did not finish in time.
     TimedOut,
 }
 
@@ -170,8 +170,8 @@ pub trait Device: Send + Sync {
     /// A [`Fault`]; [`Fault::TimedOut`] if that takes longer than `at_most`.
     fn finish(&self, stream: usize, at_most: Duration) -> Result<(), Fault>;
 
-    /// Gives up all memory and all that was asked for, and begins anew. Nothing that was launched before writes to
-    /// memory that is allocated afterwards. Memory that was pinned stays, and may be slower.
+    /// Discards all memory and all pending work, and restarts. Nothing that was launched before
+    /// writes to memory that is allocated afterwards. Pinned memory stays, and may become slower.
     ///
     /// # Errors
     /// A [`Fault`], if the device is gone.

@@ -119,7 +119,8 @@ impl Frame {
 
 /// Arguments of kernels of either.
 pub(crate) trait Common: Arguments {
-    /// Where the status words are, for how many operations, and what they carry.
+    /// Sets the address of the status words, the number of operations, and the generation in the
+    /// status words.
     fn begin(&mut self, status: u64, n: u32, generation: u32);
 
     /// The level that nodes are made from.
@@ -210,7 +211,8 @@ fn lowest(scheme: Scheme, set: &Set) -> Option<(usize, &'static Set)> {
 }
 
 impl XmssLeaf {
-    /// That of a set's hash function and n; none if the portable backend has none.
+    /// Returns the leaf of a set's hash function and n; `None` if the portable backend cannot make
+    /// one.
     pub(crate) fn for_set(set: &Set) -> Option<&'static XmssLeaf> {
         static ALL: [OnceBox<XmssLeaf>; 7] = [const { OnceBox::new() }; 7];
         let (place, set) = lowest(Scheme::Xmss, set)?;
@@ -283,7 +285,8 @@ pub(crate) struct LmsSigned {
     pub(crate) signatures: [Vec<u8>; CANARIES],
 }
 
-/// The lowest tree with a one-time signature's hash function, and the place of its set among all.
+/// Returns the lowest tree with a one-time signature's hash function, and the index of the one-time
+/// set.
 fn tree_of(ots: &LmOts) -> Option<(usize, &'static Lms, &'static LmOts)> {
     let place = LM_OTS.iter().position(|set| set.typecode == ots.typecode)?;
     let lms = LMS.iter().find(|lms| (lms.family, lms.n) == (ots.family, ots.n))?;
@@ -291,7 +294,8 @@ fn tree_of(ots: &LmOts) -> Option<(usize, &'static Lms, &'static LmOts)> {
 }
 
 impl LmsLeaf {
-    /// That of a set of one-time signatures; none if the portable backend has none.
+    /// Returns the leaf of a set of one-time signatures; `None` if the portable backend cannot make
+    /// one.
     pub(crate) fn for_set(ots: &LmOts) -> Option<&'static LmsLeaf> {
         static ALL: [OnceBox<LmsLeaf>; 16] = [const { OnceBox::new() }; 16];
         let (place, lms, ots) = tree_of(ots)?;

@@ -60,7 +60,7 @@ fn name(ots: &LmOts) -> &'static str {
     }
 }
 
-/// Where the arrays lie; those that an operation does not need are empty.
+/// The arrays of an operation; unused ones are empty.
 #[derive(Default)]
 struct Arrays {
     keys: Region,
@@ -74,7 +74,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// Of nodes so high, the canary's among them.
+    /// Lays them out for nodes of that height, including the canary's.
     fn of_nodes(ots: &LmOts, n: usize, low: u32) -> Self {
         let mut layout = Layout::default();
         let leaves = ((n - NODE_CANARIES) << low) + NODE_CANARIES;
@@ -89,7 +89,7 @@ impl Arrays {
         Arrays { frame: Frame::new(layout, n), ..arrays }
     }
 
-    /// Of parts, whose inputs have so many bytes together.
+    /// Lays them out for parts with so many bytes of input in total.
     fn of_parts(ots: &LmOts, n: usize, input: usize) -> Self {
         let mut layout = Layout::default();
         let arrays = Arrays {
@@ -156,7 +156,7 @@ fn nodes<D: Device>(cuda: &Cuda<D>, job: Nodes<'_>, status: &mut [Status]) -> Ba
 
 // --- Signatures -----------------------------------------------------------------------------------------------------
 
-/// Bytes of a part's inputs: values, path, and the message of its digest.
+/// Returns the length of a part's inputs: values, path, and the message of its digest.
 fn input_len(part: &Part<'_>) -> usize {
     part.values.len()
         + part.path.len()
@@ -247,7 +247,7 @@ fn verify_group<D: Device>(
     })
 }
 
-/// Begins a chunk of parts, the canary's after them.
+/// Begins a chunk of parts, followed by the canary's.
 fn verify_chunk<'a, D: Device>(
     guard: &mut SlotGuard<'a, D>,
     ots: &LmOts,

@@ -81,7 +81,7 @@ pub(crate) fn run<D: Device>(
     ran
 }
 
-/// Leaves nothing of a batch that did not come to its end.
+/// Wipes the outputs of an incomplete batch.
 fn forget(kem: &mut Kem<'_>, status: &mut [Status]) {
     match kem {
         Kem::Keygen { ek, dk, .. } => {
@@ -99,7 +99,7 @@ fn forget(kem: &mut Kem<'_>, status: &mut [Status]) {
     status.fill(Status::NotRun);
 }
 
-/// The operation of a batch, which decides what arrays it needs.
+/// The operation of a batch, which determines the arrays it needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum KemOperation {
     Keygen,
@@ -109,7 +109,7 @@ enum KemOperation {
     Decaps,
 }
 
-/// Where the arrays of an operation lie; those that it does not need are empty.
+/// The arrays of an operation; unused ones are empty.
 struct Arrays {
     seeds: Region,
     dk: Region,
@@ -223,7 +223,8 @@ fn lay_out<'t, 'a, D: Device>(
     Ok((Chunk { guard, set, arguments, lanes, canaries, status, answers }, arrays))
 }
 
-/// Has the keys of a chunk in place: resident if they can be, and sent otherwise. Whether A-hat has to be sampled.
+/// Puts the keys of a chunk in place: resident if possible, and sent otherwise. Returns whether
+/// A-hat has to be sampled.
 fn place_keys<'a, D: Device>(
     chunk: &mut Chunk<'_, 'a, D, KemArguments>,
     at: &Arrays,

@@ -43,7 +43,7 @@ impl Layout {
         place
     }
 
-    /// Says that secrets are in the arrays up to here, and in none after them.
+    /// Marks the end of the arrays with secrets.
     pub(crate) fn secrets_end(&mut self) {
         self.secret = self.end;
     }
@@ -53,8 +53,9 @@ impl Layout {
         self.secret
     }
 
-    /// The ends of the arrays without secrets. They are cleared before a batch: what a batch before this one left of the
-    /// same canary there would pass for this one's, where a kernel did not run.
+    /// Returns the ends of the arrays without secrets. They are cleared before a batch: an earlier
+    /// batch's output for an equal canary would otherwise pass for this one's if a kernel did not
+    /// run.
     pub(crate) fn tails(&self) -> Vec<Region> {
         self.tails.iter().copied().filter(|tail| tail.offset >= self.secret).collect()
     }

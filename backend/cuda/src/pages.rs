@@ -20,7 +20,7 @@ unsafe impl Send for Pages {}
 unsafe impl Sync for Pages {}
 
 impl Pages {
-    /// At least so many bytes, all zero. None if there is no memory.
+    /// Maps at least so many zeroed bytes. `None` if there is not enough memory.
     pub(crate) fn new(bytes: usize) -> Option<Self> {
         let bytes = bytes.max(1).checked_next_multiple_of(PAGE)?;
         let (access, flags) =
@@ -39,7 +39,7 @@ impl Pages {
         NonNull::new(start.cast()).map(|start| Pages { start, bytes })
     }
 
-    /// Its first byte.
+    /// Returns the address of its first byte.
     pub(crate) fn start(&self) -> *mut u8 {
         self.start.as_ptr()
     }
@@ -71,7 +71,7 @@ impl Drop for Pages {
 
 /// An owner that has to act before pages are freed.
 pub(crate) trait PageOwner: Send + Sync {
-    /// Takes pages, and gives them up when it can.
+    /// Takes pages back, and releases them when possible.
     fn take_back(&self, pages: Pages);
 }
 

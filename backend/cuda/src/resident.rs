@@ -37,7 +37,7 @@ pub(crate) struct Residents {
 #[derive(Default)]
 struct Inner {
     arenas: HashMap<Kind, Arena>,
-    /// Restarts; what was held before one is nothing any more.
+    /// The number of restarts; entries from before a restart are invalid.
     epoch: u64,
     /// Counts uses.
     clock: u64,
@@ -92,7 +92,7 @@ pub(crate) struct EvictedEntries {
 }
 
 impl Residents {
-    /// For keys of so many bytes of each kind.
+    /// Creates the residents with so many bytes for each kind of key.
     pub(crate) fn new(bytes: usize) -> Self {
         identity::on_drop(note);
         let inner = Inner { read: WRITTEN.load(Ordering::Acquire), ..Inner::default() };
@@ -292,8 +292,8 @@ impl Arena {
         self.entries.iter().filter(move |(_, entry)| of(entry)).map(|(&id, _)| id)
     }
 
-    /// Has `wanted` free entries, by giving up those that were not used for longest, and not at `clock`; what they hold is
-    /// overwritten by who takes them. Whether that is possible.
+    /// Makes `wanted` entries free, by evicting those unused for longest, except entries used at
+    /// `clock`; their contents are overwritten by the next user. Returns whether that is possible.
     fn make_room(&mut self, wanted: usize, clock: u64) -> bool {
         let Some(short) = wanted.checked_sub(self.free.len()).filter(|&short| short > 0) else {
             return true;
@@ -317,7 +317,7 @@ struct Distinct {
     ids: Vec<u64>,
     /// The first lane of each.
     first: Vec<u32>,
-    /// For each lane the place of its number.
+    /// The index of each lane's key number.
     of_lanes: Vec<u32>,
 }
 

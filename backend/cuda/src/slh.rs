@@ -28,7 +28,7 @@ const VERIFY: u32 = 2;
 const HYPERTREE: u32 = 0;
 const FORS: u32 = 1;
 const WALK: u32 = 2;
-/// Words of an operation's indices, and which are the tree's; bytes of its messages' room.
+/// Words of an operation's indices, of which some are the tree's; bytes of its messages' space.
 const INDICES: usize = 40;
 const TREE: usize = 36;
 const ROOM: usize = 320;
@@ -300,7 +300,7 @@ fn hypertree<D: Device>(
     levels(chunk, p.h_prime)
 }
 
-/// From leaves to roots.
+/// Hashes from leaves to roots.
 fn levels<D: Device>(chunk: &mut Chunk<'_, '_, D, SlhArguments>, height: u32) -> Result<(), Fault> {
     for level in 1..=height {
         chunk.arguments.level = level;
@@ -309,7 +309,7 @@ fn levels<D: Device>(chunk: &mut Chunk<'_, '_, D, SlhArguments>, height: u32) ->
     Ok(())
 }
 
-/// From signatures to verdicts.
+/// Walks from signatures to verdicts.
 fn walk<D: Device>(
     chunk: &mut Chunk<'_, '_, D, SlhArguments>,
     p: &Params,
@@ -330,7 +330,8 @@ fn is_signable(message: &Message<'_>) -> bool {
     message.check().is_ok() && !matches!(message, Message::Mu(_))
 }
 
-/// Hands over M' in pieces: none of a message of the wrong form, which is refused whatever the device says.
+/// Calls `each` with the pieces of M'. A message of a wrong form has none; it is rejected whatever
+/// the device returns.
 fn each_part(message: &Message<'_>, each: impl FnMut(&[u8])) {
     if is_signable(message) {
         Header::new(message).formatted(message).into_iter().for_each(each);
@@ -396,8 +397,8 @@ fn sizes<D: Device>(
     Some(sizes)
 }
 
-/// Where the arrays of an operation lie; those that it does not need are empty. What trees are worked out in comes last, with
-/// room for one at a time; the rest of the slot lets it have more.
+/// The arrays of an operation; unused ones are empty. The working memory of trees comes last, with
+/// space for one tree at a time; the rest of the slot provides more.
 struct Arrays {
     keys: Region,
     opt_rand: Region,
@@ -455,7 +456,8 @@ impl Arrays {
         (p.wots_chains() * p.n) << p.h_prime
     }
 
-    /// Bytes of what a layer of an operation is worked out in: nodes, ends of chains, and the chains that sign.
+    /// Returns the working memory of a layer of an operation: nodes, ends of chains, and the chains
+    /// that sign.
     fn layer_len(p: &Params) -> usize {
         p.top_tree_len() + Self::ends_len(p) + p.wots_chains() * CHAIN * p.n
     }

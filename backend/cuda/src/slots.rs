@@ -40,7 +40,7 @@ struct Inner {
     slots: Vec<Slot>,
     generation: u32,
     broken: bool,
-    /// Those who wait, in turn, by the numbers that they drew.
+    /// The waiters in order, by their numbers.
     waiting: VecDeque<u64>,
     drawn: u64,
 }
@@ -60,7 +60,7 @@ struct SlotClaim {
     generation: u32,
 }
 
-/// Why there is no slot.
+/// The reason why there is no slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSlot {
     /// All are taken.
@@ -261,8 +261,8 @@ impl<'a, D: Device> SlotGuard<'a, D> {
         self.address + offset as u64
     }
 
-    /// Says how much of the slot is used from here on, and how much of that, from the front, may hold secrets; and makes
-    /// `tails` zero (`Layout::tails`).
+    /// Declares how much of the slot is used from here on, and how much of that, from the front,
+    /// may hold secrets; and zeros `tails` (`Layout::tails`).
     ///
     /// # Errors
     /// [`Fault::NoMemory`] if the slot is smaller.
@@ -312,7 +312,7 @@ impl<'a, D: Device> SlotGuard<'a, D> {
         self.note_fault(done)
     }
 
-    /// Clears what keys left that were dropped.
+    /// Clears the entries of dropped keys.
     fn sweep(&mut self) {
         self.evicted = self.slots.residents.sweep();
         for (address, bytes) in std::mem::take(&mut self.evicted.memory) {
@@ -327,7 +327,7 @@ impl<'a, D: Device> SlotGuard<'a, D> {
         self.slots.bytes
     }
 
-    /// Bytes of what was reserved, from an offset on.
+    /// Returns the reserved bytes from an offset on.
     pub(crate) fn room(&self, offset: usize) -> usize {
         self.used.saturating_sub(offset)
     }
@@ -446,7 +446,7 @@ impl<'a, D: Device> SlotGuard<'a, D> {
         if self.is_open { Vec::new() } else { std::mem::take(&mut self.outputs) }
     }
 
-    /// Says that the device gave a wrong answer.
+    /// Records that the device gave a wrong answer.
     pub(crate) fn distrust(&mut self) {
         self.fault = Some(Fault::Failed);
     }

@@ -21,7 +21,7 @@ use crate::slots::SlotGuard;
 
 /// Bytes of an `XmssLane` of `kernels/xmss.cuh`.
 const LANE: usize = 40;
-/// Bytes of two states of SHA-256, and of what a layer signs.
+/// Bytes of two states of SHA-256, and of the value that a layer signs.
 const STATES: usize = 64;
 const SIGNED: usize = 64;
 /// Leaves of a chunk of nodes that are enough to fill a device, 51 chains or more each.
@@ -64,7 +64,7 @@ fn name(set: &Set) -> &'static str {
     }
 }
 
-/// Where the arrays lie; those that an operation does not need are empty.
+/// The arrays of an operation; unused ones are empty.
 #[derive(Default)]
 struct Arrays {
     secrets: Region,
@@ -79,7 +79,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// Of nodes so high, the canary's among them.
+    /// Lays them out for nodes of that height, including the canary's.
     fn of_nodes(set: &Set, n: usize, low: u32) -> Self {
         let mut layout = Layout::default();
         let leaves = ((n - NODE_CANARIES) << low) + NODE_CANARIES;
@@ -95,7 +95,7 @@ impl Arrays {
         Arrays { frame: Frame::new(layout, n), ..arrays }
     }
 
-    /// Of signatures, whose inputs have so many bytes together.
+    /// Lays them out for signatures with so many bytes of input in total.
     fn of_signatures(set: &Set, n: usize, input: usize) -> Self {
         let mut layout = Layout::default();
         let arrays = Arrays {

@@ -34,7 +34,7 @@ pub(super) struct Context {
 #[derive(Clone, Copy)]
 struct Function {
     handle: Handle,
-    /// Bytes of its arguments.
+    /// The length of its arguments in bytes.
     arguments: usize,
 }
 
@@ -81,15 +81,15 @@ impl Context {
         self.generation
     }
 
-    /// Returns what destroying the context takes.
+    /// Returns the handle for destroying the context.
     pub(super) fn retire(&self) -> RetiredContext {
         RetiredContext { api: self.api, handle: self.handle }
     }
 
-    /// Makes it the thread's current context for `ask`, and the one before it current again.
+    /// Makes it the thread's current context during `ask`, and then restores the previous one.
     ///
     /// # Errors
-    /// A [`Refusal`] of `ask` or of this.
+    /// A [`Refusal`] of `ask` or of the switch.
     pub(super) fn with<T>(
         &self,
         ask: impl FnOnce(&CurrentContext<'_>) -> Result<T, Refusal>,
@@ -103,7 +103,7 @@ impl Context {
     }
 }
 
-/// Takes the thread's current context away.
+/// Pops the thread's current context.
 fn pop(api: &Api) -> Result<(), Refusal> {
     let mut handle = 0;
     // SAFETY: a place for the answer.

@@ -15,7 +15,7 @@ pub enum NoDevice {
     Refused {
         /// Which one.
         call: &'static str,
-        /// Its answer, a number of `CUresult`.
+        /// The result, a number of `CUresult`.
         number: i32,
         /// The number's name.
         name: String,
@@ -26,21 +26,21 @@ pub enum NoDevice {
     NoSuchGpu {
         /// The number that was asked for; the first one is 0.
         ordinal: u32,
-        /// How many there are.
+        /// The number of GPUs.
         count: u32,
     },
-    /// The driver is older than what the kernels were compiled for.
+    /// The driver is older than the kernels require.
     OldDriver {
-        /// The version of CUDA that it has: major and minor.
+        /// The version of CUDA that the driver supports: major and minor.
         version: (u32, u32),
-        /// The version that is needed.
+        /// The required version.
         least: (u32, u32),
     },
     /// The GPU is older than the oldest that there are kernels for.
     OldGpu {
         /// The GPU's name.
         name: String,
-        /// Its compute capability: major and minor.
+        /// The compute capability: major and minor.
         capability: (u32, u32),
         /// The capability that is needed.
         least: (u32, u32),

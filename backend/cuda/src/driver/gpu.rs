@@ -22,7 +22,7 @@ use super::library::{Api, Refusal};
 use crate::device::Fault;
 use crate::pages::Pages;
 
-/// How long a restart waits for the context before it to be gone.
+/// The maximum wait of a restart for the previous context to be destroyed.
 const RETIRE_AT_MOST: Duration = Duration::from_secs(2);
 
 /// A device.
@@ -32,12 +32,12 @@ pub(super) struct Gpu {
     /// The process that opened it; a forked child has no device, and calls nothing.
     process: Option<u64>,
     context: RwLock<Option<Context>>,
-    /// How many contexts there were.
+    /// The number of contexts so far.
     contexts: AtomicU64,
     retiring: Arc<RetiringContexts>,
     /// Held by a restart.
     restart: Mutex<()>,
-    /// Memory that is locked by whom it was given to, by address.
+    /// Memory that its owners have locked, by address.
     pins: RwLock<BTreeMap<usize, Pin>>,
     /// Memory that came back while there was no context to unlock it in.
     orphans: Mutex<Vec<Pages>>,
@@ -126,7 +126,7 @@ impl Gpu {
         self.is_here() && self.context.read().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// Takes a context away, if the device has it still, and has a thread destroy it.
+    /// Takes a context away, if it is still the device's current one, and has a thread destroy it.
     pub(super) fn retire(&self, generation: u64) {
         if !self.is_here() {
             return;
@@ -148,10 +148,11 @@ impl Gpu {
         !self.is_here() || self.retiring.wait(at_most)
     }
 
-    /// Gives the device a new context.
+    /// Creates a new context of the device.
     ///
     /// # Errors
-    /// [`Fault::TimedOut`] if the one before is not gone yet; [`Fault::Failed`] if the device is.
+    /// [`Fault::TimedOut`] if the previous context is not destroyed yet; [`Fault::Failed`] if the
+    /// device is gone.
     pub(super) fn restart(&self) -> Result<(), Fault> {
         if !self.is_here() {
             return Err(Fault::Failed);
@@ -221,8 +222,8 @@ impl Gpu {
         })
     }
 
-    /// Unlocks memory that is locked in a context, or in none if that is 0, and gives it up; where there is no context to
-    /// do that in, at the next restart.
+    /// Unlocks memory that is locked in a context, or not locked if `generation` is 0, and releases
+    /// it; without a context, at the next restart.
     pub(super) fn give_up(&self, pages: Pages, generation: u64) {
         if generation == 0 || !self.is_here() {
             return;
@@ -282,7 +283,8 @@ fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The number of contexts that are being destroyed. The driver waits there for what runs in them, maybe for ever.
+/// The number of contexts that are being destroyed. The driver waits for their pending work,
+/// possibly for ever.
 #[derive(Default)]
 struct RetiringContexts {
     count: Mutex<usize>,

@@ -36,7 +36,7 @@ use crate::pages::{PageOwner, Pages};
 use gpu::Gpu;
 use stream::Stream;
 
-/// How long memory that was allocated may take to be cleared, and the end of a device to come.
+/// The time limit for clearing allocated memory, and for the end of pending work.
 const CLEARED_AT_MOST: Duration = Duration::from_secs(10);
 const ENDED_AT_MOST: Duration = Duration::from_secs(2);
 /// Streams of a device, at most.

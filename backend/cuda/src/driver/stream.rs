@@ -18,7 +18,7 @@ use crate::pages::Pages;
 /// Staging begins with so many bytes, and each part of it at a multiple of so many.
 const STAGING_LEAST: usize = 64 << 10;
 const STAGING_ALIGNMENT: usize = 256;
-/// For how long a wait polls without a pause, and its pauses afterwards.
+/// The time for which a wait polls without a pause, and its pauses afterwards.
 const SPIN: Duration = Duration::from_micros(20);
 const PAUSE_LEAST: Duration = Duration::from_micros(20);
 const PAUSE_MOST: Duration = Duration::from_micros(100);
@@ -53,7 +53,8 @@ struct Work {
 struct Slab {
     pages: Pages,
     used: usize,
-    /// The context in which the driver was asked to lock it, and the one in which it did, or 0.
+    /// The context in which the driver was asked to lock it, and the one in which it succeeded,
+    /// or 0.
     asked: u64,
     locked: u64,
 }
@@ -211,7 +212,7 @@ impl Stream {
         self.is_direct
     }
 
-    /// Gives up staging, unless a device may still write to it.
+    /// Releases staging memory, unless a device may still write to it.
     pub(super) fn give_up(&mut self, gpu: &Gpu) {
         if !self.is_open {
             self.wipe();
@@ -221,7 +222,7 @@ impl Stream {
         }
     }
 
-    /// Leaves what staging it has to the device for good.
+    /// Leaks its staging memory, because a device may still use it.
     pub(super) fn abandon(&mut self) {
         std::mem::forget(std::mem::take(&mut self.staging));
     }
@@ -279,7 +280,7 @@ impl Stream {
         Ok(StagingPointer(start))
     }
 
-    /// Wipes what was used of staging, which no device uses any more.
+    /// Wipes the used part of staging memory, which devices no longer use.
     fn wipe(&mut self) {
         for slab in &mut self.staging {
             // SAFETY: as said.

@@ -52,7 +52,7 @@ pub(super) fn run<D: Device>(
     })
 }
 
-/// Where the arrays of key generation lie.
+/// The arrays of key generation.
 struct Arrays {
     seeds: Region,
     sk: Region,
@@ -69,7 +69,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// For `n` lanes, the canary among them.
+    /// Lays them out for `n` lanes, including the canary.
     fn new(p: &Params, n: usize) -> Self {
         let mut layout = Layout::default();
         let mut arrays = Arrays {
@@ -189,8 +189,8 @@ pub(super) struct Expansion {
 }
 
 impl Expansion {
-    /// Has the keys expanded: where they are resident, if they can be, or else in the slot. `arguments` are for arrays of
-    /// as many operations as there is room for keys.
+    /// Expands the keys: resident, if possible, or otherwise in the slot. `arguments` are for
+    /// arrays of as many operations as there is space for keys.
     pub(super) fn run<'a, D: Device, A: Arguments>(
         &self,
         chunk: &mut Chunk<'_, 'a, D, A>,

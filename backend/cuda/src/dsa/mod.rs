@@ -53,7 +53,7 @@ pub(crate) fn run<D: Device>(
     ran
 }
 
-/// Leaves nothing of a batch that did not come to its end.
+/// Wipes the outputs of an incomplete batch.
 fn forget(dsa: &mut Dsa<'_>, status: &mut [Status]) {
     match dsa {
         Dsa::Keygen { pk, sk, .. } => {
@@ -132,7 +132,8 @@ fn pieces_with_messages(
     Some(pieces)
 }
 
-/// Hands over M' in pieces: none of a message of the wrong form, which is refused whatever the device says.
+/// Calls `each` with the pieces of M'. A message of a wrong form has none; it is rejected whatever
+/// the device returns.
 fn each_part(message: &Message<'_>, each: impl FnMut(&[u8])) {
     if message.check().is_ok() {
         let header = Header::new(message);
@@ -147,7 +148,8 @@ fn formatted_len(message: &Message<'_>) -> usize {
     len.next_multiple_of(WORD)
 }
 
-/// A chunk's messages, packed for the kernels: M' one after the other, where each is, and what is given as mu.
+/// A chunk's messages, packed for the kernels: M' one after the other, the position of each, and
+/// given values of mu.
 #[derive(Default)]
 struct PackedMessages {
     bytes: Vec<u8>,
@@ -183,7 +185,7 @@ fn canary_text(message: &[u8]) -> usize {
     CANARIES * formatted_len(&Message::Pure { context: &[], message })
 }
 
-/// Where the messages of a chunk lie.
+/// The regions of a chunk's messages.
 struct Texts {
     messages: Region,
     spans: Region,

@@ -33,13 +33,13 @@ const ENOUGH: usize = 32768;
 /// Attempts of a round, at most: 128 threads with one each, of which the hash of an attempt is the work, for twice the
 /// multiprocessors that the largest devices have.
 const ATTEMPTS: usize = 32768;
-/// Attempts up to which an operation gets several in a round: where there are no more of them, a round takes as long as its
-/// hashes take one after the other, however many there are.
+/// The number of attempts up to which an operation gets several in a round: below it, a round takes
+/// as long as the sequence of its hashes, regardless of the number of attempts.
 const TARGET: usize = 8192;
 /// Attempts of one operation in a round, at most, as a power of two (`DSA_WIDTH` in the kernels).
 const WIDTH: u32 = 4;
-/// How often a chunk of operations that all differ may have too few rounds. Equal ones take equally many attempts, so those
-/// may need more.
+/// The accepted probability that a chunk of distinct operations has too few rounds. Equal ones take
+/// equally many attempts, so those may need more.
 const TOO_FEW: f64 = 1.0 / (1u64 << 40) as f64;
 /// Rounds that are asked for together where those were too few.
 const MORE: usize = 16;
@@ -86,7 +86,7 @@ pub(super) fn run<D: Device>(
     ran
 }
 
-/// Where the arrays lie.
+/// The arrays of signing.
 struct Arrays {
     sk: Region,
     rnd: Region,
@@ -121,7 +121,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// For `n` lanes, canaries among them, and so many keys, and attempts in a round.
+    /// Lays them out for `n` lanes, including canaries, and so many keys, and attempts in a round.
     fn new(p: &Params, (n, keys): (usize, usize), message_bytes: usize, attempts: usize) -> Self {
         let mut layout = Layout::default();
         let word = size_of::<u32>();
@@ -172,8 +172,8 @@ impl Arrays {
         }
     }
 
-    /// With as many attempts in a round as the slot has room for, and as are of use: one for each operation, or several
-    /// where these are few.
+    /// Lays them out with as many attempts in a round as fit into the slot and are useful: one for
+    /// each operation, or several for few operations.
     fn with_attempts(
         p: &Params,
         (n, keys): (usize, usize),
@@ -260,7 +260,7 @@ fn sign<'a, D: Device>(
     Ok(chunk.start(status, &[first, Status::Ok])?.with_next_round(Box::new(more)))
 }
 
-/// One iteration of Algorithm 7's loop for what is in the queue.
+/// Runs one iteration of Algorithm 7's loop for the queued operations.
 fn run_round<D: Device>(
     guard: &mut SlotGuard<'_, D>,
     p: &Params,

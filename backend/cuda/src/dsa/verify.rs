@@ -59,7 +59,7 @@ pub(super) fn run<D: Device>(
     ran
 }
 
-/// Where the arrays lie.
+/// The arrays of verification.
 struct Arrays {
     pk: Region,
     sig: Region,
@@ -78,7 +78,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    /// For `n` lanes, canaries among them, and so many keys.
+    /// Lays them out for `n` lanes, including canaries, and so many keys.
     fn new(p: &Params, n: usize, keys: usize, message_bytes: usize) -> Self {
         let mut layout = Layout::default();
         let mut arrays = Arrays {

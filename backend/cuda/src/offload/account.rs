@@ -19,7 +19,7 @@ const LANE_NS: u64 = 2_000;
 pub(super) struct Account(AtomicU64);
 
 impl Account {
-    /// Puts by what a batch took.
+    /// Adds the time of a batch.
     pub(super) fn add(&self, ns: u64) {
         let _ = self
             .0

@@ -23,7 +23,7 @@ use gabion_scheme::algorithms::Algorithm;
 
 use super::curve::{Curve, Row};
 
-/// Its first line.
+/// The first line of the file.
 const HEAD: &str = "gabion-gpu-costs 1";
 /// A file is never longer.
 const LEN_MAX: u64 = 64 << 10;
@@ -54,8 +54,8 @@ pub struct Costs {
     pub rows: Vec<Row>,
 }
 
-/// The folder of files, by what the environment says: `$XDG_CACHE_HOME/gabion`, or `~/.cache/gabion`. None where neither
-/// is an absolute path.
+/// Returns the folder of cost files from the environment: `$XDG_CACHE_HOME/gabion`, or
+/// `~/.cache/gabion`. `None` if neither is an absolute path.
 pub(super) fn folder() -> Option<PathBuf> {
     let absolute =
         |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
@@ -81,15 +81,15 @@ pub(super) fn read(path: &Path, stamp: &Stamp) -> Option<Costs> {
     (costs.stamp == *stamp).then_some(costs)
 }
 
-/// Puts a file in the place of the one that is there, at once or not at all.
+/// Replaces a file atomically.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(super) fn write(path: &Path, costs: &Costs) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;
     let new = path.with_extension(format!("{}.new", std::process::id()));
-    // Whatever a process of this number left there.
+    // A leftover of an earlier process with this number.
     let _ = fs::remove_file(&new);
     let written = fs::File::create_new(&new)
         .and_then(|mut file| file.write_all(text(costs).as_bytes()))

@@ -15,7 +15,7 @@ use super::curve::Curve;
 pub(super) const DEVICE_LANES: &[usize] = &[1, 16, 128, 1024, 8192, 32768];
 /// Lanes of the batches of a processor, whose times are in proportion once its registers are full.
 pub(super) const PROCESSOR_LANES: &[usize] = &[1, 8, 64];
-/// No larger batches follow one that took so long.
+/// The time of a batch after which no larger ones follow.
 const LONG: Duration = Duration::from_millis(60);
 /// Bytes of the largest array of a batch, at most.
 const BYTES_MAX: usize = 256 << 20;
@@ -87,12 +87,12 @@ pub(super) fn measure(
     Curve::new(points)
 }
 
-/// A key of an algorithm and what is done with it.
+/// A key of an algorithm and the inputs of its operations.
 enum Inputs {
     Kem { params: &'static ml_kem::Params, key: Box<ml_kem::DecapsKey>, ct: Vec<u8> },
     Dsa { params: &'static ml_dsa::Params, key: Box<ml_dsa::SigningKey>, sig: Vec<u8> },
     Slh { params: &'static slh_dsa::Params, key: Box<slh_dsa::SigningKey>, sig: Vec<u8> },
-    // Signatures that lead to another root than the key's, which takes as long as to the right one.
+    // Signatures that lead to a wrong root, which takes as long as to the right one.
     Hss { key: Box<lms::VerifyKey>, sig: Vec<u8> },
     Xmss { scheme: xmss::Scheme, key: Box<xmss::VerifyKey>, sig: Vec<u8> },
 }
@@ -347,7 +347,8 @@ mod tests {
 
     use super::*;
 
-    /// On every operation, with one lane and two: what is measured is what was asked for.
+    /// Measures every operation, with one lane and two, and checks that the requested one is
+    /// measured.
     #[test]
     fn every_operation_can_be_measured() {
         let (best, mut families) = (cpus().remove(0), Vec::new());

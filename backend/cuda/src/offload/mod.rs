@@ -62,10 +62,11 @@ const PIECE: usize = 8192;
 /// The piece size of hash-based signatures, each of which has hundreds or thousands of parallel
 /// chains.
 const HASHED_PIECE: usize = 512;
-/// How often, and how long each time, a batch waits for another thread that opens: 20 s.
+/// The number of polls, each of a fixed time, for which a batch waits for another thread that opens
+/// devices: 20 s.
 const POLLS: usize = 20_000;
 const POLL: Duration = Duration::from_millis(1);
-/// No number of a process.
+/// A value that is not a process number.
 const NOBODY: u64 = 0;
 
 /// The devices of a source. A clone is the same.
@@ -79,7 +80,7 @@ impl<S: Source> Clone for Offload<S> {
 
 struct Inner<S: Source> {
     source: S,
-    /// Where costs are kept.
+    /// The folder of cost files.
     folder: Option<PathBuf>,
     /// The process that opens them or has.
     opener: AtomicU64,

@@ -14,7 +14,7 @@ pub struct Driver;
 /// The device nodes that the driver's kernel module creates: on servers, under WSL 2, on Jetson
 /// boards.
 const NODES: [&str; 3] = ["/dev/nvidiactl", "/dev/dxg", "/dev/nvmap"];
-/// Where that part says its version, if it is a module.
+/// The file with the version of the kernel module.
 const VERSION: &str = "/sys/module/nvidia/version";
 
 impl Source for Driver {

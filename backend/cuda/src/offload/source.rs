@@ -27,10 +27,11 @@ pub trait Source: Send + Sync + 'static {
     /// Returns whether there may be a device: a look at the file system that loads nothing.
     fn may_be_there(&self) -> bool;
 
-    /// Refuses what is certain not to work, without any state that a forked child could not use.
+    /// Rejects systems on which devices certainly do not work, without any state that a forked
+    /// child could not use.
     ///
     /// # Errors
-    /// Why.
+    /// The reason.
     fn check(&self) -> Result<(), Absent>;
 
     /// Opens all devices that there are kernels for. This takes a good part of a second, and a child that is forked

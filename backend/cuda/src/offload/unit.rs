@@ -16,7 +16,7 @@ use crate::device::Device;
 
 /// Kinds of operations, of which each has a place in the table of costs.
 const TASKS: usize = 8;
-/// How long a device is left alone that lost a batch, if there are others.
+/// The time for which a device is avoided after it lost a batch, if there are others.
 const REST: Duration = Duration::from_secs(1);
 /// The assumed time of batches with unknown cost, in nanoseconds a lane.
 const LANE_NS: u64 = 1_000;
@@ -25,11 +25,11 @@ pub(super) struct Unit<D: Device> {
     pub(super) about: DeviceDescription,
     pub(super) cuda: Cuda<D>,
     pub(super) stamp: Stamp,
-    /// Where its costs are kept, if anywhere.
+    /// The file with its costs, if any.
     pub(super) file: Option<PathBuf>,
     /// The measurements, by algorithm and task.
     rows: Box<[OnceBox<Row>]>,
-    /// When the last row was measured, in seconds since 1970; 0 if none was.
+    /// The time of the last measurement, in seconds since 1970; 0 if there was none.
     measured: AtomicU64,
     /// The expected time of all running batches, in nanoseconds.
     busy: AtomicU64,
@@ -51,7 +51,7 @@ impl Drop for RunningBatch<'_> {
 }
 
 impl<D: Device> Unit<D> {
-    /// A device, with what a file knows of it.
+    /// Creates a device with the costs in its file.
     pub(super) fn new(
         about: DeviceDescription,
         cuda: Cuda<D>,
@@ -81,7 +81,7 @@ impl<D: Device> Unit<D> {
         self.rows.get(algorithm as usize * TASKS + task as usize)?.get()
     }
 
-    /// Takes a row for as long as the process lasts; the first one stays.
+    /// Stores a row for the rest of the process, unless the operation has one already.
     pub(super) fn learn(&self, row: Row, measured: u64) {
         let place = row.algorithm as usize * TASKS + row.task as usize;
         if let Some(place) = self.rows.get(place) {
