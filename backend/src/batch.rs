@@ -186,7 +186,7 @@ impl Batch<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum BatchOutcome {
-    /// To its end: every lane has a verdict.
+    /// Complete: every lane has a verdict.
     Done,
     /// Not at all, and no output was touched: it does not run such batches, or has no place for one now.
     Declined,

@@ -14,7 +14,7 @@ use std::thread::{Builder, JoinHandle};
 pub struct CancellationGuard {
     /// The thread's state before the guard.
     before: Cell<Cancellation>,
-    /// That is a thread's own.
+    /// Makes the type `!Send`, because the setting belongs to a thread.
     thread: PhantomData<*mut ()>,
 }
 
@@ -55,8 +55,9 @@ struct Cancellation {
 const HELD: Cancellation = Cancellation { state: 1, kind: 0 };
 
 impl Cancellation {
-    /// From now on; gives what was. The state comes last on the way back and first on the way in: a
-    /// request that is overdue is met at the end of a call, where nothing of the call is left.
+    /// Sets the state and returns the previous one. The state is set last when restoring and first
+    /// when holding: a pending request then takes effect at the end of a call, after the call's own
+    /// work.
     #[cfg(target_os = "linux")]
     fn set(self) -> Cancellation {
         unsafe extern "C" {
@@ -144,7 +145,7 @@ mod tests {
         }
     }
 
-    /// That of this thread, which stays.
+    /// Returns the state of this thread, unchanged.
     fn cancellation() -> Cancellation {
         let found = HELD.set();
         found.set();

@@ -27,7 +27,7 @@ const RESERVE: usize = 4 << 20;
 /// Bytes that a bit stands for.
 const GRANULE: usize = 256;
 const GRANULES: usize = RESERVE / GRANULE;
-/// In front of a block: how many granules it has. As much as malloc aligns to.
+/// The header of a block: the number of its granules. Its size is malloc's alignment.
 const HEADER: usize = 16;
 /// The memory that a process must be able to allocate before operations begin while the reserve is
 /// in use: more than most operations take.
@@ -92,7 +92,7 @@ impl Blocks {
         Blocks { bits: [const { AtomicU64::new(0) }; GRANULES / 64], used: AtomicUsize::new(0) }
     }
 
-    /// Takes a run of granules; the first one's number.
+    /// Takes a run of granules; returns the number of the first one.
     fn take(&self, count: usize) -> Option<usize> {
         if count == 0 || count > GRANULES {
             return None;

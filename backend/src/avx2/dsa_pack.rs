@@ -98,7 +98,7 @@ pub(super) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -
     count.min(N)
 }
 
-/// Packs what `field` makes of each register.
+/// Packs the result of `field` for each register.
 #[inline]
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn pack_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(__m256i) -> __m256i) {

@@ -24,7 +24,7 @@ use crate::portable::ROUND_CONSTANTS;
 /// Four states, word by word.
 pub(super) type State = [__m256i; 25];
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static CONSTANTS: [u64; 24] = ROUND_CONSTANTS;
 
 /// Byte shuffles that rotate words to the left by 8 and by 56 bits.

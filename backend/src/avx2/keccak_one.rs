@@ -11,7 +11,7 @@ use core::arch::asm;
 
 use crate::portable::ROUND_CONSTANTS;
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static CONSTANTS: [u64; 24] = ROUND_CONSTANTS;
 
 // Registers: the parities of columns 0 to 4 in rax, rbx, rcx, rdx and rbp; what theta adds to columns

@@ -23,7 +23,7 @@ pub(super) const LANES: usize = 8;
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static ROUNDS: [u32; 64] = SHA256_ROUNDS;
 
 /// The bytes of each 32-bit word the other way round.

@@ -26,7 +26,7 @@ pub(super) const LANES: usize = 4;
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 128;
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static ROUNDS: [u64; 80] = SHA512_ROUNDS;
 
 /// The bytes of each 64-bit word the other way round.

@@ -101,7 +101,7 @@ mod polynomials {
 pub struct Avx512 {
     isa: Isa,
     streams: Option<sha256::Streams>,
-    /// Whether sixteen lanes of SHA-256 take what is enough for them; `streams` have the rest.
+    /// Whether sixteen lanes of SHA-256 run batches that fill them; `streams` run the rest.
     lanes: bool,
 }
 
@@ -111,8 +111,8 @@ pub struct Avx512 {
 pub(crate) struct Isa(());
 
 impl Isa {
-    /// The token, if this processor and its operating system support what the kernels are
-    /// compiled for.
+    /// Returns the token, if this processor and its operating system support the instructions that
+    /// the kernels are compiled for.
     pub(crate) fn detect() -> Option<Self> {
         // The one list: every `target_feature` in this module names these sets (VBMI2 implies BW
         // and F), and nothing else. IFMA is for curves: lattices do better by

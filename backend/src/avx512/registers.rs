@@ -13,7 +13,8 @@ use crate::common::memory::{Plain, Table};
 /// Words of the stack that the kernels of curves may have spilled secrets to: 6 KiB.
 const SPILLED: usize = 768;
 
-/// Wipes what a kernel of curves left below its caller. It has more values in flight than there are registers.
+/// Wipes the stack that a kernel of curves used below its caller. It has more values in flight than
+/// there are registers.
 #[inline(never)] // So that its frame begins where the kernel's did.
 pub(super) fn wipe_stack() {
     ct::wipe(&mut [0u64; SPILLED]);

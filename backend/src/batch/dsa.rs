@@ -27,7 +27,7 @@ pub enum Dsa<'a> {
         params: &'static Params,
         /// Seeds xi.
         seeds: &'a [[u8; SEED_LEN]],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [SigningKey],
     },
     /// Public keys, decoded and expanded for use.
@@ -36,7 +36,7 @@ pub enum Dsa<'a> {
         params: &'static Params,
         /// Encoded keys `[n][pk_len]`.
         bytes: &'a [u8],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [VerifyKey],
     },
     /// Private keys, decoded, checked and expanded for use.
@@ -45,7 +45,7 @@ pub enum Dsa<'a> {
         params: &'static Params,
         /// Encoded keys `[n][sk_len]`.
         bytes: &'a [u8],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [SigningKey],
     },
     /// Signatures `sig[n][sig_len]`.

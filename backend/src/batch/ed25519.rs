@@ -12,7 +12,7 @@ pub enum Ed25519<'a> {
     Generate {
         /// Seeds.
         seeds: &'a [[u8; SEED_LEN]],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [SigningKey],
     },
     /// Signatures (RFC 8032, section 5.1.6).
@@ -94,7 +94,7 @@ impl<'a> Ed25519<'a> {
         }
     }
 
-    /// Returns whether the arrays are those of `n` lanes, and known keys what they should be.
+    /// Returns whether the arrays are those of `n` lanes, and known keys are valid.
     pub(super) fn fits(&self, n: usize) -> bool {
         match self {
             Ed25519::Generate { seeds, keys } => seeds.len() == n && keys.len() == n,

@@ -16,7 +16,7 @@ pub enum FnDsa<'a> {
         params: &'static Params,
         /// Seeds.
         seeds: &'a [[u8; SEED_LEN]],
-        /// Where the keys go.
+        /// The output keys.
         keys: &'a mut [Option<SigningKey>],
     },
     /// Public keys, decoded and checked.
@@ -25,7 +25,7 @@ pub enum FnDsa<'a> {
         params: &'static Params,
         /// Encoded keys `[n][pk_len]`.
         bytes: &'a [u8],
-        /// Where the keys go.
+        /// The output keys.
         keys: &'a mut [Option<VerifyKey>],
     },
     /// Private keys, decoded and checked.
@@ -34,7 +34,7 @@ pub enum FnDsa<'a> {
         params: &'static Params,
         /// Encoded keys `[n][sk_len]`.
         bytes: &'a [u8],
-        /// Where the keys go.
+        /// The output keys.
         keys: &'a mut [Option<SigningKey>],
     },
     /// Signatures `sig[n][sig_len_max]`, with zeros behind those that are shorter;

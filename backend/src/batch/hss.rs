@@ -17,9 +17,9 @@ pub enum Hss<'a> {
         /// Signatures, of any length: a malformed one fails its own lane.
         signatures: &'a [&'a [u8]],
     },
-    /// Nodes of the tree of a key that is made, one a lane: what a processor does in pieces.
+    /// Nodes of a tree during key generation, one a lane, which a processor makes in pieces.
     Nodes {
-        /// The nodes, and where they go.
+        /// The nodes, and their output.
         piece: Piece<'a>,
     },
 }

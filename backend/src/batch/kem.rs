@@ -35,7 +35,7 @@ pub enum Kem<'a> {
         params: &'static Params,
         /// Seeds (d, z).
         seeds: &'a [[u8; SEED_LEN]],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [DecapsKey],
     },
     /// Encapsulation keys, decoded, checked and expanded for use.
@@ -44,7 +44,7 @@ pub enum Kem<'a> {
         params: &'static Params,
         /// Encoded keys `[n][ek_len]`.
         bytes: &'a [u8],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [EncapsKey],
     },
     /// Decapsulation keys, decoded, checked and expanded for use.
@@ -53,7 +53,7 @@ pub enum Kem<'a> {
         params: &'static Params,
         /// Encoded keys `[n][dk_len]`.
         bytes: &'a [u8],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [DecapsKey],
     },
     /// Encapsulation: `ct[n][ct_len]`, `shared[n]`.

@@ -16,7 +16,7 @@ pub enum Slh<'a> {
         params: &'static Params,
         /// SK.seed, SK.prf and PK.seed of each key, `[n][seed_len]`.
         seeds: &'a [u8],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [SigningKey],
     },
     /// Public keys, decoded.
@@ -25,7 +25,7 @@ pub enum Slh<'a> {
         params: &'static Params,
         /// Encoded keys `[n][pk_len]`.
         bytes: &'a [u8],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [VerifyKey],
     },
     /// Private keys, decoded, checked and expanded for use.
@@ -34,7 +34,7 @@ pub enum Slh<'a> {
         params: &'static Params,
         /// Encoded keys `[n][sk_len]`.
         bytes: &'a [u8],
-        /// Where the keys go; blank before.
+        /// The output keys; blank before.
         keys: &'a mut [SigningKey],
     },
     /// Signatures `sig[n][sig_len]`.

@@ -8,7 +8,7 @@ use super::Task;
 
 /// An operation of X25519 over `n` lanes.
 pub enum X25519<'a> {
-    /// Public keys of private ones (RFC 7748, section 6.1).
+    /// Computes the public keys of private ones (RFC 7748, section 6.1).
     Public {
         /// Private keys.
         private: &'a [[u8; LEN]],

@@ -19,11 +19,11 @@ pub enum Xmss<'a> {
         /// Signatures, of any length: a malformed one fails its own lane.
         signatures: &'a [&'a [u8]],
     },
-    /// Nodes of the tree of a key that is made, one a lane: what a processor does in pieces.
+    /// Nodes of a tree during key generation, one a lane, which a processor makes in pieces.
     Nodes {
-        /// Of which of the two the key is.
+        /// The scheme of the key.
         scheme: Scheme,
-        /// The nodes, and where they go.
+        /// The nodes, and their output.
         piece: Piece<'a>,
     },
 }

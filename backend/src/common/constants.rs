@@ -59,8 +59,8 @@ pub(crate) const fn in_order<const W: usize>() -> Pair<W> {
     pair
 }
 
-/// Even runs of `run` items of both registers, alternating, and odd runs: what brings operands that
-/// lie `run` items apart to the same place of two registers. Its own inverse.
+/// Returns even runs of `run` items of both registers, alternating, and odd runs. This brings
+/// operands that lie `run` items apart to equal places of two registers, and is its own inverse.
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 pub(crate) const fn exchange<const W: usize>(x: &Pair<W>, run: usize) -> Pair<W> {
     let mut out = [[0; W]; 2];

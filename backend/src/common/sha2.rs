@@ -7,7 +7,8 @@ use gabion_scheme::kernels::sha512::{BLOCK, Sha512};
 #[cfg(target_arch = "x86_64")]
 use crate::common::memory::wipe;
 
-/// Of SHA-512: 64 bits of the fractional parts of the cube roots of the first 80 primes.
+/// The round constants of SHA-512: 64 bits of the fractional parts of the cube roots of the first
+/// 80 primes.
 pub(crate) const SHA512_ROUNDS: [u64; 80] = {
     let mut constants = [0; 80];
     let (mut found, mut candidate) = (0, 2);
@@ -21,7 +22,8 @@ pub(crate) const SHA512_ROUNDS: [u64; 80] = {
     constants
 };
 
-/// Of SHA-256: 32 bits of the same, of the first 64 primes.
+/// The round constants of SHA-256: 32 bits of the fractional parts of the cube roots of the first
+/// 64 primes.
 pub(crate) const SHA256_ROUNDS: [u32; 64] = {
     let mut constants = [0; 64];
     let mut i = 0;
@@ -32,7 +34,7 @@ pub(crate) const SHA256_ROUNDS: [u32; 64] = {
     constants
 };
 
-/// In place of the schedule in the last rounds.
+/// Replaces the schedule in the last rounds.
 #[cfg(target_arch = "x86_64")]
 macro_rules! nothing {
     ($w:ident, $i:expr) => {};
@@ -75,12 +77,13 @@ macro_rules! sixteen_rounds {
 #[cfg(target_arch = "x86_64")]
 pub(crate) use sixteen_rounds;
 
-/// Messages whose padded copies are made, in blocks; longer ones are hashed by themselves.
+/// The maximum blocks of messages whose padded copies are made; longer ones are hashed
+/// individually.
 #[cfg(target_arch = "x86_64")]
 const COPIED_BLOCKS: usize = 16;
 
-/// Hands over N messages at most at a time with their padded copies and the number of blocks of the
-/// longest. Where one is too long to be copied, or alone, they are hashed here, one by one.
+/// Calls `hash` with at most N messages, their padded copies and the number of blocks of the
+/// longest. Messages that are too long to be copied, or alone, are hashed here, one by one.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(crate) fn in_lanes<const N: usize>(

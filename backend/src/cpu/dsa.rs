@@ -145,7 +145,7 @@ fn sign<K: Kernels>(
     }
 }
 
-/// Signs the lanes whose key decoded; the others say what decoding said and stay zero.
+/// Signs the lanes whose key decoded; the others keep the status of decoding and stay zero.
 fn sign_good_keys<K: Kernels>(
     k: &K,
     p: &'static Params,

@@ -15,8 +15,8 @@ const CHUNK: usize = 16;
 #[derive(Default)]
 pub(super) struct Scratch {
     flow: ml_kem::Scratch,
-    /// Where fresh keys are expanded: at most [`CHUNK`] of one parameter set. Making them anew took
-    /// a tenth of an operation.
+    /// Buffers for expanding fresh keys: at most [`CHUNK`] of one parameter set. Allocating them
+    /// anew took a tenth of an operation.
     encaps: Vec<EncapsKey>,
     decaps: Vec<DecapsKey>,
 }

@@ -68,7 +68,7 @@ impl<K: Kernels> Backend for Cpu<K> {
     }
 }
 
-/// Hands the batch to its family.
+/// Runs the batch by its family.
 fn run<K: Kernels>(k: &K, batch: &mut Batch<'_>, scratch: &mut Scratch) -> BatchOutcome {
     let status = &mut *batch.status;
     match &mut batch.operation {

@@ -32,7 +32,7 @@ pub(super) struct Scratch {
 /// More than batches run at the same time on most machines; those beyond it make their own.
 const PLACES: usize = 256;
 
-/// A slot of the pool: empty, or the owner of what came out of a box. A cache line each.
+/// A slot of the pool: empty, or the owner of a boxed buffer. A cache line each.
 #[repr(align(64))]
 struct ScratchSlot(AtomicPtr<Scratch>);
 
@@ -89,7 +89,7 @@ impl Pool {
     }
 }
 
-/// The place of the stack that this runs on: a thread finds what lies in its processor's cache.
+/// Returns the slot of the current stack: a thread finds the buffers in its processor's cache.
 fn home() -> usize {
     let here = 0u8;
     // Stacks lie apart by more than 64 KiB, and differ by multiples of powers of two.

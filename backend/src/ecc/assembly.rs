@@ -20,7 +20,8 @@ impl Drop for UpperHalvesGuard {
     }
 }
 
-/// Returns whether the processor has what the library insists on; it panics otherwise.
+/// Returns whether the processor has the instructions that the library requires; it panics
+/// otherwise.
 pub(super) fn serves(curve: Curve) -> bool {
     #[cfg(target_arch = "x86_64")]
     let detected = is_x86_feature_detected!("aes")
@@ -55,7 +56,7 @@ pub(super) fn public_key(curve: Curve, private: &[u8]) -> Option<Option<Vec<u8>>
     })
 }
 
-/// A peer's public key, checked, with what the library works out of it beforehand.
+/// A peer's validated public key, with the library's precomputed values.
 pub(super) enum Peer {
     X25519(x25519::PublicKey),
     P256(Box<p256::PublicKey>),

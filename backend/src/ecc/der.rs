@@ -52,7 +52,7 @@ pub fn from_der(curve: Curve, der: &[u8]) -> Option<Vec<u8>> {
     integer(curve, rest, &mut raw)?.is_empty().then_some(raw)
 }
 
-/// Takes one positive INTEGER off the front and appends it with the curve's length.
+/// Reads one positive INTEGER from the front and appends it with the curve's length.
 fn integer<'a>(curve: Curve, der: &'a [u8], raw: &mut Vec<u8>) -> Option<&'a [u8]> {
     let [INTEGER, len @ 1..=127, rest @ ..] = der else { return None };
     let (number, rest) = rest.split_at_checked(usize::from(*len))?;

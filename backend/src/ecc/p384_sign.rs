@@ -41,7 +41,8 @@ pub(super) fn sign(private: &[u8], digest: &[u8], hedge: Option<&[u8; 32]>) -> O
     }
 }
 
-/// The number of a digest: that of its leftmost 384 bits (FIPS 186-5, section 6.4.1, step 2).
+/// Returns the number of a digest: that of its leftmost 384 bits (FIPS 186-5, section 6.4.1, step
+/// 2).
 fn number(digest: &[u8]) -> FieldBytes {
     let mut number = FieldBytes::default();
     let len = digest.len().min(number.len());

@@ -7,7 +7,7 @@ use super::{Curve, SignatureInput, assembly, der, portable};
 
 type Derive = fn(Curve, &[u8], &[u8], &mut [u8]) -> Option<bool>;
 
-/// Both libraries, in one shape.
+/// Both libraries, with a common signature.
 const DERIVES: [Derive; 2] =
     [assembly::derive, |curve, key, peer, out| Some(portable::derive(curve, key, peer, out))];
 

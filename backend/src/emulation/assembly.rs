@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use super::*;
 
-/// In place of `core::arch::asm!`, for as much of its syntax as the kernels use.
+/// Replaces `core::arch::asm!`, for the part of its syntax that the kernels use.
 macro_rules! asm {
     // At the end: the program is made once, and the operands are fresh.
     (@parts $m:ident [$($text:tt)*] {$($before:tt)*} {$($after:tt)*}) => {{
@@ -233,15 +233,16 @@ enum Operation {
     /// Moves registers whole, or as many bytes.
     Move(Option<usize>),
     Broadcast,
-    /// Of two registers, the second of which may be memory.
+    /// An operation on two registers, the second of which may be memory.
     Two(fn(__m512i, __m512i) -> __m512i),
     /// An operation on three registers, the first of which is the target.
     Accumulate(fn(__m512i, __m512i, __m512i) -> __m512i),
     Ternary,
-    /// Of one register and a number.
+    /// An operation on one register and a number.
     ByNumber(fn(__m512i, usize) -> __m512i),
     Align,
-    /// Of the target, another and register 0; in the old encoding, which leaves all else alone.
+    /// An operation on the target, another register and register 0; in the legacy encoding, which
+    /// leaves all other bits unchanged.
     Sha(fn(__m128i, __m128i, __m128i) -> __m128i),
     ClearAll,
     ClearMask,

@@ -90,6 +90,6 @@ pub(crate) unsafe fn _mm_storel_epi64(target: *mut __m128i, a: __m128i) {
     unsafe { target.cast::<u64>().write_unaligned(a.0[0]) };
 }
 
-/// Does nothing, since there are no registers to clear.
+/// Does nothing, since the emulation has no registers to clear.
 #[inline]
 pub(crate) fn _mm256_zeroall() {}

@@ -91,7 +91,7 @@ fn cast<A: Bits, B: Bits>(a: A) -> B {
 /// An element of a register.
 trait Word: Copy {
     const ZERO: Self;
-    /// All ones if `bit` is 1, or zero if it is 0.
+    /// Returns all ones if `bit` is 1, and zero if it is 0.
     fn spread(bit: u64) -> Self;
     /// `self` where `mask` is all ones, `other` where it is zero.
     fn or_else(self, mask: Self, other: Self) -> Self;

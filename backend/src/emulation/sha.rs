@@ -36,7 +36,7 @@ pub(crate) fn _mm_sha256msg1_epu32(a: __m128i, b: __m128i) -> __m128i {
     cast([next(w0, w1), next(w1, w2), next(w2, w3), next(w3, w4)])
 }
 
-/// Words 16 to 19 of what is theirs already and sigma 1 of the words two before them.
+/// Computes words 16 to 19 from their partial sums and sigma 1 of the words two before them.
 #[inline]
 pub(crate) fn _mm_sha256msg2_epu32(a: __m128i, b: __m128i) -> __m128i {
     let (a, [_, _, w14, w15]): ([u32; 4], [u32; 4]) = (cast(a), cast(b));

@@ -6,7 +6,7 @@ use super::*;
 
 const ROUNDS: usize = 400;
 
-/// Numbers by a linear congruence (Knuth), half of them replaced by ones that are at an edge.
+/// Numbers by a linear congruence (Knuth), half of them replaced by edge cases.
 struct Inputs(u64);
 
 impl Inputs {
@@ -94,7 +94,7 @@ macro_rules! integers {
 
 integers!(u8 u16 u32 u64 i8 i16 i32 i64);
 
-/// Returns whether the processor has what is emulated.
+/// Returns whether the processor has the emulated instructions.
 fn is_supported() -> bool {
     crate::avx512::Avx512::detect().is_some() && is_x86_feature_detected!("sha")
 }
@@ -339,7 +339,8 @@ same! { sha_256_is_the_processors:
     _mm_sha256msg2_epu32(a: __m128i, b: __m128i);
 }
 
-/// Masks of all lengths and any masks, over memory of which only what is unmasked is there.
+/// Compares masks of all lengths and any masks, over memory of which only the unmasked part is
+/// mapped.
 #[test]
 fn masked_memory_is_the_processors() {
     if is_supported() {
@@ -545,7 +546,8 @@ fn operands_and_jumps_are_the_processors() {
     assert_eq!(total, words.into_iter().fold(0, u64::wrapping_add));
 }
 
-/// A function that is not compared could be wrong, and memcheck would follow what no kernel does.
+/// A function that is not compared could be wrong, and memcheck would then follow a computation
+/// that no kernel makes.
 #[test]
 fn every_function_and_instruction_is_compared() {
     let compared = include_str!("tests.rs");

@@ -66,7 +66,8 @@ pub(super) static DSA_BROADCAST: [Factor<i32>; 64] = {
 /// The two forms of the roots for a pair's butterflies at the two layers within it: `[layer][form]`.
 pub(super) type Roots<T, const W: usize> = [[[T; W]; 2]; 2];
 
-/// Of ML-KEM, lengths 4 and 2: an item is two coefficients, which share their root.
+/// Returns the roots of ML-KEM, lengths 4 and 2: an item is two coefficients, which share their
+/// root.
 const fn kem_roots(inverse: bool) -> [Roots<i16, 8>; 16] {
     let mut out = [[[[0; 8]; 2]; 2]; 16];
     let mut i = 0;
@@ -84,7 +85,7 @@ const fn kem_roots(inverse: bool) -> [Roots<i16, 8>; 16] {
     out
 }
 
-/// Of ML-DSA, lengths 2 and 1: an item is a coefficient.
+/// Returns the roots of ML-DSA, lengths 2 and 1: an item is a coefficient.
 const fn dsa_roots(inverse: bool) -> [Roots<i32, 4>; 32] {
     let mut out = [[[[0; 4]; 2]; 2]; 32];
     let mut i = 0;

@@ -123,7 +123,7 @@ fn fields(pair: &[int32x4_t; 2], field: impl Fn(int32x4_t) -> int32x4_t) -> [uin
     [vreinterpretq_u32_s32(field(pair[0])), vreinterpretq_u32_s32(field(pair[1]))]
 }
 
-/// Packs what `field` makes of each register, in fields of 14 bits and less.
+/// Packs the result of `field` for each register, in fields of 14 bits and less.
 #[inline]
 #[target_feature(enable = "neon")]
 fn pack_words_of<const BITS: usize>(

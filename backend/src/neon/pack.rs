@@ -74,7 +74,7 @@ impl PackTable {
 struct Fields<const BITS: usize>;
 
 impl<const BITS: usize> Fields<BITS> {
-    /// Where the bytes of the second four fields begin, behind those of the first.
+    /// The offset of the second four fields' bytes, behind those of the first.
     const SECOND: usize = BITS / 2;
     /// Eight fields as words; no field may lie in three bytes.
     const WORDS: &'static UnpackTable<16> = &const {

@@ -30,7 +30,7 @@ use crate::common::sha2::SHA256_ROUNDS;
 /// Streams that run side by side.
 const STREAMS: usize = 2;
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static ROUNDS: [u32; 64] = SHA256_ROUNDS;
 
 /// Words a to d and e to h.
@@ -134,13 +134,13 @@ fn store_value(value: State, target: &mut [u8]) {
     }
 }
 
-/// Where the words of a chain's block come from, for one n: byte indices into the value, and what is
-/// added to them.
+/// The sources of the words of a chain's block, for one n: byte indices into the value, and added
+/// constants.
 ///
-/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits. What stands before a
-/// value of LMS takes 23.
+/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits. The prefix
+/// of a value of LMS takes 23.
 pub(super) struct Layout {
-    /// For words 4 to 7 of the block, 8 to 11 and 12 to 15.
+    /// The shuffles for words 4 to 7 of the block, 8 to 11 and 12 to 15.
     shuffles: [Table<u8, 16>; 3],
     /// Words 8 to 15 without the value: the bit that ends the message, and its length.
     padding: [[u32; 4]; 2],
@@ -149,7 +149,8 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// For hash values of n bytes behind `head` bytes, after `before` bytes in blocks of their own.
+    /// Returns the layout for hash values of n bytes behind `head` bytes, after `before` bytes in
+    /// separate blocks.
     const fn new(n: usize, head: usize, before: usize) -> Self {
         const NOTHING: u8 = 0x80;
         // The two words of the number end where the value begins.
@@ -176,7 +177,7 @@ static LMS_LAYOUTS: [Layout; 2] = [Layout::new(24, PREFIX + 1, 0), Layout::new(3
 
 /// A chain that runs on streams.
 pub(super) trait StreamChain: Sha256Chain {
-    /// The layout of its blocks.
+    /// Returns the layout of its blocks.
     fn layout(&self) -> &'static Layout;
 
     /// Words 5 and 4 of the block without the value, by the words before it and the number of a step.
@@ -293,7 +294,7 @@ struct LaneProgress {
     left: u32,
 }
 
-/// Begins a chain.
+/// Starts a chain.
 #[inline]
 #[target_feature(enable = "neon")]
 fn begin<C: StreamChain>(jobs: &[C], job: usize) -> (Lane, LaneProgress) {
@@ -303,7 +304,7 @@ fn begin<C: StreamChain>(jobs: &[C], job: usize) -> (Lane, LaneProgress) {
     (Lane::new(chain, is_prf), LaneProgress { job, is_prf, left })
 }
 
-/// Goes on from PRF to the first step, or writes the value and says that the chain has ended.
+/// Continues from PRF to the first step, or writes the value and returns that the chain has ended.
 #[inline]
 #[target_feature(enable = "neon")]
 fn ends<C: StreamChain>(lane: &mut Lane, place: &mut LaneProgress, jobs: &mut [C]) -> bool {

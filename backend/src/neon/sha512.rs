@@ -21,7 +21,7 @@ const STREAMS: usize = 2;
 /// Bytes of a block.
 const BLOCK: usize = 128;
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static ROUNDS: [u64; 80] = SHA512_ROUNDS;
 
 /// Words a and b, c and d, e and f, g and h.

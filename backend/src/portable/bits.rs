@@ -6,7 +6,8 @@
 
 use gabion_scheme::kernels::N;
 
-/// Coefficients in one group: 8 where they fit 128 bits, 4 for the wide ones (18 and 20 bits).
+/// Returns the number of coefficients in one group: 8 if they fit 128 bits, 4 for the wide ones (18
+/// and 20 bits).
 const fn group(bits: usize) -> usize {
     if bits <= 16 { 8 } else { 4 }
 }

@@ -208,7 +208,7 @@ mod tests {
         assert_eq!(state[24], 0xeaf1_ff7b_5cec_a249);
     }
 
-    /// Both compilations agree, whichever one this machine chooses.
+    /// Compares both compilations, whichever one this machine selects.
     #[test]
     fn every_compilation_gives_the_same_state() {
         let mut chosen: [u64; 25] = std::array::from_fn(|i| (i as u64).wrapping_mul(!0 / 7));

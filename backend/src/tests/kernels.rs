@@ -21,7 +21,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 20) % n
     }
 
-    /// From -bound to bound: random, or (in two of four kinds) mostly the ends.
+    /// Returns a number from -bound to bound: random, or (in two of four kinds) mostly the ends.
     fn within(&mut self, bound: i64, kind: usize) -> i64 {
         match kind % 4 {
             0 => bound,

@@ -3,10 +3,10 @@
 
 use core::arch::x86_64::__cpuid;
 
-/// The twelve letters that say who made a processor: leaf 0 of `cpuid`.
+/// The vendor string of a processor, twelve letters: leaf 0 of `cpuid`.
 pub(crate) type Vendor = [u8; 12];
 
-/// Who made this one.
+/// Returns the vendor of this processor.
 pub(crate) fn vendor() -> Vendor {
     #[allow(unused_unsafe)] // Newer compilers than the oldest we take need none.
     // SAFETY: every processor of x86-64 has the instruction.

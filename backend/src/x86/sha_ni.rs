@@ -105,8 +105,8 @@ fn compress<const N: usize>(states: &mut [State; N], blocks: &[Block; N]) {
 
 /// Four streams of SHA-256 on an instruction set.
 pub(crate) trait FourStreams: Copy {
-    /// One step in each lane: its value becomes the hash of the block that the layout makes of its
-    /// address and its value, and its hash address one more.
+    /// Runs one step in each lane: its value becomes the hash of the block that the layout makes of
+    /// its address and its value, and its hash address is incremented.
     fn step(self, lanes: &mut [Lane; STREAMS], shuffles: &Shuffles);
 
     /// One block into each state.
@@ -214,13 +214,14 @@ fn load_state(words: &[u32; 8]) -> State {
     [_mm_unpacklo_epi64(fehg, badc), _mm_unpackhi_epi64(fehg, badc)]
 }
 
-/// Where the words of a chain's block come from, for one n: byte indices into the halves of the value,
-/// and what is added to them.
+/// The sources of the words of a chain's block, for one n: byte indices into the halves of the
+/// value, and added constants.
 ///
-/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits. What stands before a
-/// value of LMS takes 23.
+/// ADRSc takes 22 bytes, so words of the block straddle those of the value by 16 bits. The prefix
+/// of a value of LMS takes 23.
 pub(crate) struct Layout {
-    /// For words 4 to 7 from the low half, 8 to 11 from both, 12 to 15 from the high half.
+    /// The shuffles for words 4 to 7 from the low half, 8 to 11 from both, 12 to 15 from the high
+    /// half.
     shuffles: [[u8; 16]; 4],
     /// Words 8 to 15 without the value: the bit that ends the message, and its length.
     padding: [[u32; 4]; 2],
@@ -229,7 +230,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// For hash values of n bytes behind `head` bytes, after `before` bytes in blocks of their own.
+    /// Returns the layout for hash values of n bytes behind `head` bytes, after `before` bytes in
+    /// separate blocks.
     const fn new(n: usize, head: usize, before: usize) -> Self {
         const NOTHING: u8 = 0x80;
         // The two words of the number end where the value begins.
@@ -277,8 +279,8 @@ pub(crate) struct Address {
 }
 
 impl Address {
-    /// That of a chain's hash at a place. The address is read where it lies: a copy that was just written
-    /// by bytes would have to reach the cache first.
+    /// Returns the address of a chain's hash at a place. It is read in place: a copy that was just
+    /// written by bytes would have to reach the cache first.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
     fn new(address: &SlhAddress, hash: u32) -> Self {
@@ -302,7 +304,7 @@ impl Address {
         Address { words: _mm_or_si128(low, high), hash: _mm_cvtsi64_si128(hash) }
     }
 
-    /// That of the secret that begins a chain ([`SlhAddress::of_secret`]).
+    /// Returns the address of the secret at the start of a chain ([`SlhAddress::of_secret`]).
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
     fn of_secret(address: &SlhAddress, start: u32) -> Self {
@@ -330,7 +332,7 @@ impl Address {
 pub(crate) struct Lane {
     /// The state that every step starts from.
     pub(crate) start: State,
-    /// Where the next step is.
+    /// The address of the next step.
     pub(crate) address: Address,
     /// The value that it hashes.
     pub(crate) value: Value,
@@ -363,13 +365,13 @@ impl Lane {
 
 /// A chain that runs on streams.
 pub(crate) trait StreamChain: Chain {
-    /// The layout of its blocks.
+    /// Returns the layout of its blocks.
     fn layout(&self) -> &'static Layout;
 
-    /// At its beginning, which is PRF where it has a secret.
+    /// Returns the lane at the start of the chain, which is PRF if it has a secret.
     fn lane(&self) -> Lane;
 
-    /// Where its first step is, after PRF.
+    /// Returns the address of its first step, after PRF.
     fn first(&self) -> Address;
 }
 
@@ -428,7 +430,7 @@ struct Lanes {
 }
 
 impl Lanes {
-    /// Begins a chain in the next lane.
+    /// Starts a chain in the next lane.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
     fn begin<C: StreamChain>(&mut self, jobs: &[C], job: usize) {
@@ -440,7 +442,7 @@ impl Lanes {
         self.count += 1;
     }
 
-    /// Goes on from PRF to F, or writes the value and gives the lane to the last chain.
+    /// Continues from PRF to F, or writes the value and moves the last chain to the lane.
     #[inline]
     #[target_feature(enable = "sha,ssse3,bmi2")]
     fn end<C: StreamChain>(&mut self, lane: usize, jobs: &mut [C]) {

@@ -98,7 +98,7 @@ fn add_multiple(sum: &mut Point, digit: i16, multiples: &[Addend]) {
     }
 }
 
-/// Adds what falls on one bit of the base point's scalar, in all its pieces.
+/// Adds the terms of one bit of the base point's scalar, in all its pieces.
 #[inline]
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn add_base(

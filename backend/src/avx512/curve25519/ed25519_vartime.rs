@@ -299,7 +299,7 @@ pub(crate) fn sum(jobs: &[EdVerify<'_>], z: &[[u8; 16]]) -> bool {
 struct Schedule {
     /// `[bit][i]`: a row of the tables, and [`Schedule::NEGATIVE`] where it is subtracted.
     rows: Vec<[u16; SUM_TERMS]>,
-    /// How many there are for each bit.
+    /// The number of terms for each bit.
     len: [usize; SUM_BITS],
 }
 
@@ -342,8 +342,8 @@ impl Schedule {
     }
 }
 
-/// The points of a sum, encoded, and what they are multiplied by: R of every signature, A of every
-/// key; and what B is multiplied by. A key that stands in several lanes is one point.
+/// Returns the points of a sum, encoded, with their multipliers: R of every signature, A of every
+/// key; and the multiplier of B. A key that occurs in several lanes is one point.
 fn terms<'a>(jobs: &[EdVerify<'a>], z: &[[u8; 16]]) -> (Vec<(&'a [u8; 32], Scalar)>, Scalar) {
     const SLOTS: usize = 4 * SUM_CHUNK;
     let mut base = Scalar::ZERO;

@@ -378,7 +378,7 @@ impl CachedPoint {
 }
 
 impl Affine {
-    /// From 15 limbs.
+    /// Creates the point from 15 limbs.
     #[inline]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
     pub(super) fn from_limbs(l: [__m512i; 15]) -> Affine {

@@ -64,8 +64,8 @@ impl Point {
         Point(xy.replaced_where(0b0100, &Fe::small([0, 0, 1, 0])).raw())
     }
 
-    /// Doubles the point. In place: a point that is returned is copied, and what was stored as five
-    /// registers and is loaded as three waits for the stores.
+    /// Doubles the point in place: a returned point is copied, and loading it as three registers
+    /// after storing it as five waits for the stores.
     #[inline(never)]
     #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
     pub(super) fn double(&mut self) {

@@ -34,9 +34,9 @@ pub(super) struct Raw(pub(super) [__m512i; 5]);
 
 /// 51 ones.
 const MASK: u64 = (1 << 51) - 1;
-/// Limbs of 2p: what is added before a tight element is subtracted from an element.
+/// Limbs of 2p, which are added before a tight element is subtracted from an element.
 pub(super) const TWO_P: [u64; 5] = [2 * (MASK - 18), 2 * MASK, 2 * MASK, 2 * MASK, 2 * MASK];
-/// Limbs of 512p, each above 255 * 2^52: what is added before raw products are subtracted.
+/// Limbs of 512p, each above 255 * 2^52, which are added before raw products are subtracted.
 const BIAS: [u64; 5] = [512 * (MASK - 18), 512 * MASK, 512 * MASK, 512 * MASK, 512 * MASK];
 
 /// One number in every lane.

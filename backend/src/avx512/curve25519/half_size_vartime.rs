@@ -18,7 +18,7 @@ type Words = [u64; 4];
 
 /// 8 L, the order of the curve's group.
 const GROUP_ORDER: Words = [0xc093_18d2_e7ae_9f68, 0xa6f7_cef5_17bc_e6b2, 0, 0x8000_0000_0000_0000];
-/// Where the search ends: remainders of half of the bits.
+/// The end of the search: remainders of half of the bits.
 const HALF_BITS: u32 = 128;
 /// Quotients are taken from leading bits until these are shorter than this.
 const LEADING_BITS_MIN: u32 = 32;

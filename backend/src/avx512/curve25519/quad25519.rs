@@ -26,7 +26,7 @@ pub(super) struct Raw(pub(super) [__m256i; 5]);
 
 /// 51 ones.
 const MASK: u64 = (1 << 51) - 1;
-/// Limbs of 512p, each above 255 * 2^52: what is added before raw products are subtracted.
+/// Limbs of 512p, each above 255 * 2^52, which are added before raw products are subtracted.
 const BIAS: [u64; 5] = [512 * (MASK - 18), 512 * MASK, 512 * MASK, 512 * MASK, 512 * MASK];
 
 /// One number in every lane.
@@ -325,7 +325,7 @@ fn mul_each<const G: usize>(x: &[Fe; G], y: &[Fe; G]) -> [Fe; G] {
     core::array::from_fn(|g| mul(&x[g], &y[g]))
 }
 
-/// `(x^(2^250 - 1), x^11)`: what both exponents below begin with.
+/// Returns `(x^(2^250 - 1), x^11)`, the start of both exponents below.
 #[inline]
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn power_250<const G: usize>(x: &[Fe; G]) -> ([Fe; G], [Fe; G]) {

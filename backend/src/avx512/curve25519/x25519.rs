@@ -122,8 +122,8 @@ fn ladder(scalars: &[[u8; 32]], points: &[[u8; 32]]) -> (Fe, Fe) {
     (x2, z2)
 }
 
-/// One step: both points in their places, or swapped in the lanes of the mask. Only what is doubled
-/// has to be chosen; the differential addition is the same either way.
+/// Runs one step: both points in their places, or swapped in the lanes of the mask. Only the
+/// doubled point has to be selected; the differential addition is symmetric.
 #[inline]
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn step(u: &Fe, swap: __mmask8, [x2, z2, x3, z3]: [&Fe; 4]) -> (Fe, Fe, Fe, Fe) {

@@ -71,7 +71,8 @@ fn ladder(scalar: &[u8; 32], point: &[u8; 32]) -> Fe {
     carry(&state)
 }
 
-/// One step. Only what is doubled has to be chosen; the differential addition is the same either way.
+/// Runs one step. Only the doubled point has to be selected; the differential addition is
+/// symmetric.
 #[inline]
 #[target_feature(enable = "avx512ifma,avx512vl,avx512dq,avx512vbmi2")]
 fn step(factors: &Fe, swap: __mmask8, state: &Raw) -> Raw {

@@ -22,7 +22,7 @@ use crate::common::memory::{Table, wipe};
 /// Which copy of the compression this file has.
 const LEAVES: i32 = 1;
 
-/// How many leaves there are in front of a lane's.
+/// The number of leaves before each lane's.
 static PLACES: Table<u32, 16> = Table([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15]);
 
 /// Works sixteen leaves at a time out, and says how many there were.

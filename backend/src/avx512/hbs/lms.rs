@@ -24,7 +24,7 @@ use crate::common::memory::wipe;
 use crate::portable::Portable;
 use crate::x86::sha_ni;
 
-/// Sixteen lanes, and what runs what is too little for them.
+/// Sixteen lanes, and the streams that run batches too small for them.
 #[derive(Clone, Copy)]
 struct Lanes {
     streams: Option<Streams>,

@@ -22,7 +22,7 @@ use crate::x86::sha_ni;
 /// The layout whose copy of the compression this is.
 const XMSS: i32 = 0;
 
-/// Sixteen lanes, and what runs what is too little for them.
+/// Sixteen lanes, and the streams that run batches too small for them.
 #[derive(Clone, Copy)]
 struct Lanes {
     streams: Option<Streams>,

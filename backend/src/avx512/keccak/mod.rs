@@ -25,7 +25,7 @@ use crate::portable::ROUND_CONSTANTS;
 
 pub(super) mod sponge;
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static CONSTANTS: [u64; 24] = ROUND_CONSTANTS;
 
 /// Eight states, word by word.

@@ -4,7 +4,7 @@
 use crate::common::constants;
 use crate::common::memory::Table;
 
-/// Where the sixteen double words of each of two registers come from.
+/// The sources of the sixteen double words of each of two registers.
 pub(super) type Pair = constants::Pair<16>;
 
 /// A pair of registers as it lies in memory.

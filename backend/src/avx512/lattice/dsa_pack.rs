@@ -104,7 +104,7 @@ pub(crate) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -
     count.min(N)
 }
 
-/// Packs what `field` makes of each register.
+/// Packs the result of `field` for each register.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn pack_of<const BITS: usize>(p: &DsaPoly, out: &mut [u8], field: impl Fn(__m512i) -> __m512i) {

@@ -26,13 +26,14 @@ use crate::common::memory::{unspecified, wipe};
 const LANES: usize = 8;
 /// Bytes of a block of SHAKE128.
 const RATE: usize = Xof::Shake128.rate();
-/// Room for three blocks and what a whole register writes beyond them, or for two blocks of SHAKE256.
+/// Space for three blocks and the bytes that a whole register writes beyond them, or for two blocks
+/// of SHAKE256.
 const ROOM: usize = 576;
 
 /// The bytes of each lane.
 type Rows = [[u8; ROOM]; LANES];
 
-/// A seed, and behind it `tail`: what else is absorbed, and the first bits of padding.
+/// Returns a seed, followed by `tail`: the other absorbed bytes, and the first bits of padding.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 fn message(seed: &[u8; 32], tail: i64) -> __m512i {

@@ -64,7 +64,8 @@ struct UnpackTable {
     select: Table<u8, 64>,
 }
 
-/// `lift` is how far above bit 0 of its place a field is to lie; what surrounds it is garbage.
+/// Returns the table. A field is to lie `lift` bits above bit 0 of its place; the bits around it
+/// are garbage.
 const fn unpack_table(bits: usize, per: usize, lift: usize) -> UnpackTable {
     let mut u = UnpackTable { gather: Table([0; 64]), select: Table([0; 64]) };
     let mut byte = 0;

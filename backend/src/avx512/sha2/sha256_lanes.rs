@@ -30,7 +30,7 @@ pub(crate) const LANES: usize = 16;
 /// Bytes of a block.
 pub(crate) const BLOCK: usize = 64;
 
-/// In memory, for the loop to walk over.
+/// The round constants, in memory for the loop.
 static ROUNDS: [u32; 64] = SHA256_ROUNDS;
 
 /// The bytes of each 32-bit word the other way round.
@@ -235,7 +235,7 @@ pub(crate) fn words_of_halves(pairs: [__m512i; 8]) -> [__m512i; 8] {
 static QUARTERS: [Table<u64, 8>; 2] =
     [Table([0, 1, 8, 9, 2, 3, 10, 11]), Table([4, 5, 12, 13, 6, 7, 14, 15])];
 
-/// The first 32 bytes of each lane, as they are in memory.
+/// Returns the first 32 bytes of each lane, as they are in memory.
 #[inline]
 #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
 pub(crate) fn words_to_rows(words: [__m512i; 8]) -> [__m512i; LANES] {

@@ -227,7 +227,7 @@ impl<const V: usize> Leaves<V> {
         Leaves { rows, secret, of_leaf: rows[ADDRESS_ROW + 2], firsts: registers::table(&firsts) }
     }
 
-    /// PRF and F of the leaves with an index; the values are what comes of it.
+    /// Runs PRF and F of the leaves with an index, into the values.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512dq,avx512vbmi,avx512vbmi2,avx512vnni,bmi2,popcnt")]
     fn hash(&mut self, index: u32) {

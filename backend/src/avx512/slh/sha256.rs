@@ -30,7 +30,7 @@ use crate::common::memory::{Table, wipe};
 use crate::portable::Portable;
 use crate::x86::sha_ni;
 
-/// Sixteen lanes, and what runs what is too little for them.
+/// Sixteen lanes, and the streams that run batches too small for them.
 #[derive(Clone, Copy)]
 pub(crate) struct Lanes {
     pub(crate) streams: Option<Streams>,
@@ -105,8 +105,8 @@ pub(crate) fn hash_many(isa: Lanes, jobs: &mut [SlhHash<'_>]) {
     registers::clear();
 }
 
-/// Where the bytes of words 0 to 5 come from in an address: those of a block, then the hash address,
-/// the first byte of each word topmost. Which bytes there are.
+/// The sources of the bytes of words 0 to 5 in an address: those of a block, then the hash address,
+/// the first byte of each word topmost. And the mask of existing bytes.
 static COMPRESSED: Table<u8, 64> = compressed().0;
 const IN_ADDRESS: __mmask64 = compressed().1;
 

@@ -14,7 +14,7 @@ use crate::avx512::sha2::sha512::{BIG_ENDIAN, BLOCK, LANES, compress};
 use crate::common::chains::sha2::ADDRESS;
 use crate::common::memory::{Table, wipe};
 
-/// Where the bytes of a compressed address (FIPS 205, section 11.2) come from.
+/// The sources of the bytes of a compressed address (FIPS 205, section 11.2).
 static COMPRESSED: Table<u8, 64> = {
     let mut table = [0; 64];
     table[0] = 3;

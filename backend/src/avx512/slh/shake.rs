@@ -18,7 +18,7 @@ use crate::common::memory::{Table, wipe};
 /// States that are permuted side by side.
 const LANES: usize = 8;
 
-/// To the upper half of a 64-bit word its lower half, the last byte first.
+/// Moves the lower half of a 64-bit word to its upper half, the last byte first.
 pub(crate) static HASH_ADDRESS: Table<u8, 64> = {
     let mut table = [0x80; 64];
     let mut i = 0;

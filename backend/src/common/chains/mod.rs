@@ -25,10 +25,10 @@ pub(crate) mod xmss;
 
 /// Chains that are put in order at a time.
 const WINDOW: usize = 256;
-/// Classes of length; what is longer shares the last.
+/// Classes of length; longer chains share the last.
 const CLASSES: usize = 18;
 
-/// A chain, as those see it who hand out lanes.
+/// A chain in the view of the scheduler of lanes.
 pub(crate) trait Chain: Sized {
     /// Holds the jobs of one call to the seam's contract.
     fn assert_all(jobs: &[Self]);
@@ -39,8 +39,8 @@ pub(crate) trait Chain: Sized {
     /// Returns whether the chain begins with the hash PRF.
     fn has_secret(&self) -> bool;
 
-    /// By which chains are put in order: the more hashes, the greater, and zero for none. From 17 on all
-    /// are alike.
+    /// Returns the key by which chains are ordered: the more hashes, the greater; 0 without hashes.
+    /// All from 17 on are considered equal.
     fn length(&self) -> usize;
 
     /// The value, replaced at the end.
@@ -90,7 +90,8 @@ impl Chain for LmsChain<'_> {
         self.seed.is_some()
     }
 
-    /// In sixteenths of a whole chain, where that has 255 steps; a secret counts as one of them.
+    /// Returns the length in sixteenths of a whole chain, if that has 255 steps; a secret counts as
+    /// one of them.
     #[inline(always)]
     fn length(&self) -> usize {
         let whole = (self.start + self.steps + 1) as usize;
@@ -134,7 +135,7 @@ impl Chain for XmssChain<'_> {
 pub(crate) struct Queue {
     /// Places of the window's chains within the window, longest first.
     order: [u8; WINDOW],
-    /// How many of `order` there are, and how many are taken.
+    /// The length of `order`, and how many of its chains are taken.
     count: usize,
     taken: usize,
     /// First chain of the window, and the first beyond it.
@@ -143,7 +144,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// Nothing is taken yet.
+    /// Returns a queue from which nothing is taken yet.
     pub(crate) fn new() -> Self {
         Queue { order: [0; WINDOW], count: 0, taken: 0, base: 0, next: 0 }
     }

@@ -11,7 +11,7 @@ use gabion_scheme::kernels::slh::{SHA256_START, SlhHash};
 
 use crate::common::memory::wipe;
 
-/// Bytes of a compressed address ADRSc, and of what stands before an input of LMS.
+/// The length of a compressed address ADRSc, and of the prefix of an input of LMS.
 pub(crate) const ADDRESS: usize = 22;
 const _: () = assert!(ADDRESS == PREFIX);
 
@@ -32,7 +32,7 @@ pub(crate) trait Message: Sized {
     /// The input.
     fn input(&self) -> &[u8];
 
-    /// Where the hash goes.
+    /// Returns the output buffer of the hash.
     fn output(&mut self) -> &mut [u8];
 }
 
@@ -94,8 +94,8 @@ impl Message for LmsHash<'_> {
     }
 }
 
-/// Hands over N hashes at most at a time, neighbours whose inputs have one length: so the flows put
-/// them.
+/// Calls `hash` with groups of at most N hashes, which are neighbours with inputs of equal length,
+/// as the flows order them.
 #[inline(always)]
 pub(crate) fn in_groups<const N: usize, M: Message>(
     jobs: &mut [M],

@@ -44,8 +44,8 @@ pub(crate) const ADDRESS_ROW: usize = 8;
 pub(crate) const HASH_ROW: usize = 13;
 pub(crate) const VALUE_ROW: usize = 14;
 
-/// How many bits of a word of the block are the end of the word of the value before it: by that the layouts
-/// differ.
+/// The number of bits of a block's word that are the end of the previous word of the value, which
+/// differs between the layouts.
 pub(crate) const SLH: i32 = 16;
 pub(crate) const LMS: i32 = 8;
 
@@ -72,7 +72,7 @@ unsafe impl Plain for Chains<8> {}
 unsafe impl Plain for Chains<16> {}
 
 impl<const N: usize> Chains<N> {
-    /// Nothing yet.
+    /// Empty chains.
     pub(crate) const ZERO: Self =
         Chains { start: [[0; N]; 8], address: [[0; N]; 5], hash: [0; N], value: [[0; N]; 8] };
 }
@@ -85,7 +85,7 @@ pub(crate) trait Interruptible: Sha256Chain {
     /// The chain from PRF on, or after so many steps. It has the value until it is given back.
     fn rest(&mut self, is_prf: bool, done: u32) -> Self;
 
-    /// Takes the value back.
+    /// Restores the value.
     fn give_back(&mut self, rest: Self);
 }
 
@@ -146,7 +146,7 @@ pub(crate) trait Steps<C, const N: usize>: Copy {
     /// So many chains and fewer are quicker in another way.
     fn few(self) -> usize;
 
-    /// That way.
+    /// Runs a few chains in the other implementation.
     fn run_few(self, jobs: &mut [C]);
 
     /// Clears registers.
@@ -186,7 +186,7 @@ impl<const N: usize> Lanes<N> {
         self.chains.hash[lane] = u32::from_be_bytes([e, f, g, h]);
     }
 
-    /// Begins a chain in a lane.
+    /// Starts a chain in a lane.
     #[inline]
     fn begin<C: Sha256Chain>(&mut self, lane: usize, jobs: &[C], job: usize) {
         let chain = &jobs[job];
@@ -209,7 +209,7 @@ impl<const N: usize> Lanes<N> {
         }
     }
 
-    /// Goes on from PRF to F, or writes the value and says that the chain has ended.
+    /// Continues from PRF to F, or writes the value and returns that the chain has ended.
     #[inline]
     fn ends<C: Sha256Chain>(&mut self, lane: usize, jobs: &mut [C]) -> bool {
         let LaneProgress { job, is_prf } = self.places[lane];
@@ -224,7 +224,7 @@ impl<const N: usize> Lanes<N> {
         true
     }
 
-    /// Moves what is in one lane to another.
+    /// Moves the contents of one lane to another.
     #[inline]
     fn move_lane(&mut self, from: usize, to: usize) {
         self.places[to] = self.places[from];
@@ -235,11 +235,11 @@ impl<const N: usize> Lanes<N> {
         }
     }
 
-    /// Finishes what is left in another way.
+    /// Finishes the remaining chains in the other implementation.
     #[inline]
     fn finish<C: Interruptible, L: Steps<C, N>>(&mut self, isa: L, jobs: &mut [C]) {
         let mut rest: [C; N] = core::array::from_fn(|lane| {
-            // Beyond the last one nothing is run.
+            // Lanes beyond the last one are not run.
             let lane = lane.min(self.count - 1);
             let LaneProgress { job, is_prf } = self.places[lane];
             let chain = &mut jobs[job];

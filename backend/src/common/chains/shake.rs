@@ -88,7 +88,7 @@ struct Lanes<const N: usize, const V: usize> {
 }
 
 impl<const N: usize, const V: usize> Lanes<N, V> {
-    /// Nothing is under way.
+    /// Returns lanes without a chain.
     fn new() -> Self {
         let zero = [0; N];
         let mut block = Block { words: [zero; WORDS], hash: zero, around: zero, filler: zero };
@@ -113,7 +113,7 @@ impl<const N: usize, const V: usize> Lanes<N, V> {
         self.block.hash[lane] = u64::from(hash);
     }
 
-    /// Begins a chain in a lane.
+    /// Starts a chain in a lane.
     #[inline]
     fn begin(&mut self, lane: usize, jobs: &[SlhChain<'_>], job: usize) {
         let chain = &jobs[job];
@@ -136,7 +136,7 @@ impl<const N: usize, const V: usize> Lanes<N, V> {
         }
     }
 
-    /// Goes on from PRF to F, or writes the value and says that the chain has ended.
+    /// Continues from PRF to F, or writes the value and returns that the chain has ended.
     #[inline]
     fn ends(&mut self, lane: usize, jobs: &mut [SlhChain<'_>]) -> bool {
         let Lane { job, is_prf } = self.lanes[lane];
@@ -155,7 +155,7 @@ impl<const N: usize, const V: usize> Lanes<N, V> {
         true
     }
 
-    /// Moves what is in one lane to another.
+    /// Moves the contents of one lane to another.
     fn move_lane(&mut self, from: usize, to: usize) {
         self.lanes[to] = self.lanes[from];
         self.left[to] = self.left[from];

@@ -25,13 +25,13 @@ pub(crate) trait Isa<const N: usize>: Compress<N> {
     /// So many jobs and fewer are quicker in another way.
     fn few(self) -> usize;
 
-    /// That way.
+    /// Runs a few chains in the other implementation.
     fn run_few(self, jobs: &mut [XmssChain<'_>]);
 
-    /// That way.
+    /// Runs a few hashes in the other implementation.
     fn hash_few(self, jobs: &mut [XmssHash<'_>]);
 
-    /// That way.
+    /// Derives a few secrets in the other implementation.
     fn make_few(self, jobs: &mut [XmssSecret<'_>]);
 
     /// Clears registers.
@@ -48,7 +48,7 @@ struct ActiveChains<const N: usize> {
 }
 
 impl<const N: usize> ActiveChains<N> {
-    /// Begins a chain in a stream.
+    /// Starts a chain in a stream.
     #[inline]
     fn begin(&mut self, stream: usize, jobs: &[XmssChain<'_>], job: usize) {
         let chain = &jobs[job];
@@ -59,7 +59,7 @@ impl<const N: usize> ActiveChains<N> {
         self.left[stream] = chain.steps;
     }
 
-    /// Gives a stream to the last chain.
+    /// Moves the last chain to a stream.
     #[inline]
     fn give_to_last(&mut self, stream: usize) {
         self.count -= 1;
@@ -68,11 +68,11 @@ impl<const N: usize> ActiveChains<N> {
         self.streams.move_stream(self.count, stream);
     }
 
-    /// Finishes what is left in another way.
+    /// Finishes the remaining chains in the other implementation.
     #[inline]
     fn finish<I: Isa<N>>(&mut self, isa: I, jobs: &mut [XmssChain<'_>]) {
         let mut rest: [XmssChain<'_>; N] = core::array::from_fn(|stream| {
-            // Beyond the last one nothing is run.
+            // Streams beyond the last one are not run.
             let stream = stream.min(self.count - 1);
             let chain = &mut jobs[self.jobs[stream]];
             self.streams.take(stream, chain.value);

@@ -46,8 +46,8 @@ pub(crate) trait Lanes<const N: usize, const NARROW: usize>: Copy {
     }
     /// Returns which bytes equal `byte`, as bits.
     fn equal(self, bytes: &[u8; 64], byte: u8) -> u64;
-    /// N words each of lanes 0 to W - 1 to W words each of all; what the other lanes hold does not
-    /// matter. `W` is `N` or `NARROW`.
+    /// Converts N words each of lanes 0 to W - 1 to W words each of all; the contents of the other
+    /// lanes do not matter. `W` is `N` or `NARROW`.
     fn rows_to_words<const W: usize>(self, rows: [Self::Vector; N]) -> [Self::Vector; N];
     /// The way back.
     fn words_to_rows<const W: usize>(self, words: [Self::Vector; N]) -> [Self::Vector; N];

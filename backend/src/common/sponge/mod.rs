@@ -37,7 +37,7 @@ use queue::Queue;
 
 /// Bytes of a staged block: the largest rate, 168, in whole registers.
 const ROW: usize = 192;
-/// Room for what is copied beyond the end of a piece.
+/// Space for bytes that are copied beyond the end of a piece.
 const ROW_ROOM: usize = ROW + SHORT;
 /// Bytes of the longest piece that is copied in one go.
 pub(crate) const SHORT: usize = 64;
@@ -266,7 +266,7 @@ fn stage_block<L: Lanes<N, M>, const N: usize, const M: usize>(
     (filled, true)
 }
 
-/// Zeros behind the message, up to the end of its last group of words.
+/// Zeros the bytes behind the message, up to the end of its last group of words.
 #[inline(always)]
 fn zero_behind(row: &mut Row, filled: usize) {
     row.0[filled..filled + SHORT].fill(0);
@@ -345,10 +345,11 @@ static UNREAD: Row = Row([0; ROW_ROOM]);
 
 /// The blocks that a step absorbs.
 struct Blocks<const N: usize> {
-    /// For each lane ROW readable bytes, and how many words of them count.
+    /// For each lane, ROW readable bytes, and how many words of them count.
     sources: [*const u8; N],
     words: [usize; N],
-    /// Where the padding begins, if it does, and with which byte; and in which groups of words.
+    /// The position and first byte of the padding, if it begins here, and the groups of words that
+    /// contain it.
     ends: [usize; N],
     suffixes: [&'static Table<u8, { 3 * AROUND }>; N],
     padded: u32,
@@ -526,7 +527,7 @@ pub(crate) fn squeeze<L: Lanes<N, M>, const N: usize, const M: usize, const W: u
     }
 }
 
-/// Moves the lanes above the narrow step, few as they are, to idle lanes within it.
+/// Moves the few lanes above the narrow step to idle lanes within it.
 #[inline(always)]
 fn compact<L: Lanes<N, M>, const N: usize, const M: usize>(
     state: &mut State<L::Vector>,

@@ -50,8 +50,8 @@ fn half_word_left<const N: usize, const MORE: usize>(words: [u64; N]) -> [u64; M
     })
 }
 
-/// Carries `step`, which is [`adc`] or [`sbb`], with `b` 2^(64 `at`) through `t`; what comes out at the
-/// top.
+/// Carries `step`, which is [`adc`] or [`sbb`], with `b` 2^(64 `at`) through `t`; returns the final
+/// carry.
 #[inline(always)]
 fn ripple<const N: usize, const M: usize>(
     step: impl Fn(u64, u64, u64) -> (u64, u64),
@@ -200,7 +200,7 @@ impl Element {
         power.square_times(64 + 30).mul(ones_30).square_times(2).mul(self)
     }
 
-    /// All ones for zero, and zero for the others.
+    /// Returns all ones for zero, and zero for any other value.
     pub(super) fn zero_mask(self) -> u64 {
         ct::eq_mask(&self.to_bytes(), &[0; 48])
     }
@@ -305,7 +305,8 @@ mod tests {
         }
     }
 
-    /// With what carries furthest in the middle: a low half that the folded high half fills up.
+    /// Includes the values with the longest carries in the middle: a low half that the folded high
+    /// half fills up.
     #[test]
     fn twelve_words_fold_to_six() {
         let p = NonZero::new(U768::from((P, U384::ZERO))).unwrap();

@@ -155,8 +155,8 @@ fn negate_if(mask: u64, words: &mut [u64; 6]) {
     }
 }
 
-/// Digit `i` of an odd scalar: with each digit odd, what is above digit `i` is odd too, and five bits
-/// say the digit. The last one is what is left.
+/// Returns digit `i` of an odd scalar: since all digits are odd, the part above digit `i` is odd
+/// too, and five bits determine the digit. The last digit is the rest.
 fn digit(words: &[u64; 6], i: usize) -> i64 {
     let at = 4 * i;
     let low = words[at / 64] >> (at % 64);
