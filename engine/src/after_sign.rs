@@ -8,11 +8,11 @@ use crate::keys::signature::{SigningKey, VerifyKey};
 use crate::route::Engine;
 
 impl Engine {
-    /// Verifies what was signed, laid out as in [`Engine::sign_many`]. A signature that does not
-    /// verify is wiped, its lane says [`Status::Fault`], and the backend is tested again.
+    /// Verifies new signatures, laid out as in [`Engine::sign_many`]. A signature that does not
+    /// verify is wiped, its lane gets [`Status::Fault`], and the backend is tested again.
     ///
     /// # Errors
-    /// No healthy backend; then no signature may be given out.
+    /// No healthy backend; then no signature may be released.
     pub(crate) fn check_signed(
         &self,
         keys: &[&SigningKey],

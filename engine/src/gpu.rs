@@ -172,7 +172,7 @@ mod tests {
         [processors(), vec![format!("cuda{PRICED}")]].concat()
     }
 
-    /// A driver that is not called by anything; each of its calls would be one that may not return.
+    /// A driver that must not be called; each of its calls could block for ever.
     struct Untouchable;
 
     impl Source for Untouchable {
@@ -191,8 +191,8 @@ mod tests {
         }
     }
 
-    /// Batches of every size, the trees of a key, and what `gabion doctor` asks, while there may be
-    /// a GPU.
+    /// Runs batches of every size, the trees of a key, and the queries of `gabion doctor`, on a
+    /// machine that may have a GPU.
     #[test]
     fn the_driver_is_not_called_unless_the_devices_are_named() {
         let configs = [
@@ -232,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Nothing is loaded by this on any machine: the driver is not asked.
+    /// Loads nothing on any machine: the driver is not queried.
     #[test]
     fn forbidden_devices_are_not_looked_for() {
         let config = Config { without_gpu: true, ..Config::default() };

@@ -253,8 +253,8 @@ pub(crate) fn dhkem_x25519(ikm: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
     Ok(key)
 }
 
-/// Where every handshake without a pre-shared key starts, with the hashes of nearly all of them:
-/// two steps whose results are known.
+/// The start of every handshake without a pre-shared key, with the hashes of nearly all of them:
+/// two steps whose results are precomputed.
 struct Start {
     hash: Hash,
     /// The early secret: extracted from zeros with zeros.
@@ -329,10 +329,10 @@ trait Code: Clone {
     /// Bytes of a code.
     fn len() -> usize;
 
-    /// With a key of any length.
+    /// Creates the function with a key of any length.
     fn keyed(key: &[u8]) -> Result<Self, Error>;
 
-    /// Takes more of the message.
+    /// Absorbs more of the message.
     fn absorb(&mut self, bytes: &[u8]);
 
     /// The first bytes of the code, as many as there is room for; the rest is wiped.
@@ -394,9 +394,9 @@ mod tests {
     const TO_FINISHED: &str = "9608102a0f1ccc6db6250b7b7e417b1a000eaada3daae4777a7686c9ff83df13";
     const ALL: &str = "209145a96ee8e2a122ff810047cc952684658d6049e86429426db87c54ad143d";
 
-    /// Of RFC 8448, section 3: the label, the hash of what was said, the secret, and by further
-    /// labels what comes of it, with another context where that is not empty. The first two are of
-    /// the handshake secret, the others of the master secret.
+    /// A secret of RFC 8448, section 3: its label, the transcript hash, the secret, and the values
+    /// derived from it by further labels, with another context if that is not empty. The first two
+    /// derive from the handshake secret, the others from the master secret.
     type Secret = (&'static str, &'static str, &'static str, &'static [[&'static str; 3]]);
 
     const SECRETS: [Secret; 6] = [

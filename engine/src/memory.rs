@@ -10,10 +10,10 @@ use gabion_scheme::algorithms::AlgorithmInfo;
 
 use crate::error::Error;
 
-/// Batches up to this are not asked about: what they take is some hundred kilobytes, and to ask
+/// The lanes up to which batches are not checked: they need some hundred kilobytes, and checking
 /// takes time.
 const LANES_FEW: usize = 64;
-/// Memory of a key, in multiples of its encoding: 9 for ML-DSA-65.
+/// The memory of an expanded key, in multiples of its encoding: 9 for ML-DSA-65.
 const EXPANDED: usize = 10;
 
 /// Refuses an operation where the process lacks memory. Costs two loads where it does not.

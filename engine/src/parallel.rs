@@ -38,7 +38,7 @@ struct Partition {
 }
 
 impl Partition {
-    /// None where the batch is too small for a second thread.
+    /// Returns `None` if the batch is too small for a second thread.
     fn new(lanes_min: usize, lanes: usize, threads: NonZero<usize>) -> Option<Partition> {
         let threads = threads.get().min(lanes / lanes_min);
         let each = lanes.div_ceil(threads.max(1) * PIECES_EACH);

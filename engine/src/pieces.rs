@@ -93,7 +93,7 @@ impl Clone for Pieces {
 /// A hash that takes a message piece by piece.
 trait Absorb: Send + Sync {
     fn absorb(&mut self, piece: &[u8]);
-    /// The output over what came so far; only of an XOF can its length be chosen.
+    /// Returns the output over the pieces so far; its length can be chosen for XOFs only.
     fn digest(&self, len: usize) -> Vec<u8>;
     fn boxed(&self) -> Box<dyn Absorb>;
 }

@@ -114,8 +114,8 @@ mod tests {
     use super::*;
     use gabion_backend::cpus;
 
-    /// Parts are tested before what they are parts of, and have none of themselves: a thread that
-    /// tests never waits for itself.
+    /// Components are tested before the algorithms that contain them, and have no components
+    /// themselves: a testing thread never waits for itself.
     #[test]
     fn parts_have_no_parts() {
         let mut with_parts = 0;

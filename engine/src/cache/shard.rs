@@ -21,10 +21,10 @@ pub(super) trait CacheValue: Clone {
 pub(super) struct Shard<V>(Mutex<State<V>>);
 
 struct State<V> {
-    /// From the hash of a key to its place in `entries`.
+    /// Maps the hash of a key to its place in `entries`.
     index: HashMap<u64, usize>,
     entries: Vec<Entry<V>>,
-    /// Where CLOCK looks next.
+    /// The position of CLOCK's hand.
     hand: usize,
     capacity: usize,
     stats: CacheStats,
@@ -74,7 +74,7 @@ impl<V: CacheValue> Shard<V> {
         lock(&self.0).capacity
     }
 
-    /// Forgets what is ready. What is being made stays until it is.
+    /// Removes finished entries. Unfinished ones stay until they are complete.
     pub(super) fn clear(&self) {
         let mut state = lock(&self.0);
         while let Some(place) =

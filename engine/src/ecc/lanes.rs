@@ -13,8 +13,8 @@ use crate::route::Engine;
 /// Public keys from which on lanes are worth it: eight take about as long as two by graviola. One
 /// shared secret is quicker already: a lane is then a coordinate.
 const PUBLIC_KEYS_MIN: usize = 3;
-/// Backends with so many lanes have some for X25519; what the others have is the portable code,
-/// which is slower than the library that serves single operations.
+/// The minimum lanes of backends with a vectorized X25519; the others have the portable code, which
+/// is slower than the library that serves single operations.
 pub(crate) const LANES_OF_CURVES: usize = 8;
 
 /// Returns whether a backend serves the operations on a curve.
@@ -31,7 +31,7 @@ fn arrays<'a>(bytes: impl ExactSizeIterator<Item = &'a [u8]>) -> Option<Zeroizin
     Some(all)
 }
 
-/// The public keys of private ones; none for what is no private key.
+/// Returns the public keys of private ones; `None` for an invalid private key.
 ///
 /// # Errors
 /// No healthy backend.

@@ -57,7 +57,7 @@ fn too_short(what: &'static str, expected: usize, got: usize) -> Error {
 }
 
 impl SigningKey {
-    /// Puts the parts together: a key of ML-DSA that was made of its seed, and a classical one.
+    /// Combines the components: an ML-DSA key that was made from its seed, and a classical one.
     fn new(
         params: &'static Params,
         ml_dsa: family_ml_dsa::SigningKey,

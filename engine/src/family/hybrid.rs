@@ -36,7 +36,7 @@ pub(crate) struct Parts {
     combiner: Combiner,
 }
 
-/// How the secret comes of those of the parts.
+/// The derivation of the shared secret from those of the components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Combiner {
     Concatenation,
@@ -66,7 +66,7 @@ impl Parts {
         Ok(parts)
     }
 
-    /// Takes an encoding apart: ML-KEM's part of `kem_len` bytes, and the curve's.
+    /// Splits an encoding: ML-KEM's part of `kem_len` bytes, and the curve's.
     fn split(self, bytes: &[u8], kem_len: usize) -> (&[u8], &[u8]) {
         if self.kem_first {
             return bytes.split_at(kem_len);
@@ -118,7 +118,7 @@ fn x_wing(kem: &[u8], curve: &[u8], ct: &[u8], public: &[u8]) -> Zeroizing<[u8; 
     Zeroizing::new(hash.finalize().into())
 }
 
-/// Tests what a hybrid adds to its parts: the answer is Python's `hashlib.sha3_256`.
+/// Tests the combiner of a hybrid: the expected answer is from Python's `hashlib.sha3_256`.
 pub(crate) fn self_test(parts: Parts) -> Result<(), String> {
     if parts.combiner == Combiner::XWing && !is_known_answer(x_wing) {
         return Err(format!("{} self-test: the combiner's known answer differs", parts.algorithm));
@@ -136,7 +136,7 @@ fn is_known_answer(
     secret.iter().map(|byte| format!("{byte:02x}")).collect::<String>() == EXPECTED
 }
 
-/// Both private keys, with the public ones.
+/// Both private keys, with their public keys.
 #[derive(Clone)]
 pub(crate) struct PrivateKey(Arc<Pair>);
 
@@ -207,7 +207,7 @@ fn pair(
     })))
 }
 
-/// Takes a private key apart; `kem` decodes ML-KEM's part, and the curve's has one public key.
+/// Splits a private key; `kem` decodes ML-KEM's part, and the curve's determines one public key.
 fn decode_with(
     engine: &Engine,
     algorithm: Algorithm,

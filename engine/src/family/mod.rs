@@ -97,7 +97,7 @@ pub(crate) struct SignLanes<'a> {
     pub(crate) messages: &'a [Message<'a>],
     pub(crate) randomness: Randomness<'a>,
     pub(crate) signatures: &'a mut [u8],
-    /// How long each signature came out; the rest of its place is zero.
+    /// The length of each signature; the rest of its buffer is zero.
     pub(crate) lengths: &'a mut [usize],
     pub(crate) status: &'a mut [Status],
 }
@@ -242,7 +242,7 @@ pub(crate) trait DecapsPart: Clone + Sized {
     fn from_seeds(_: &Engine, algorithm: Algorithm, _: &[u8]) -> Result<Vec<Self>, Error> {
         Err(missing_seed(algorithm))
     }
-    /// With every check, that the private part belongs to the public one among them.
+    /// Decodes with all checks, including that the private part belongs to the public one.
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error>;
     /// Decodes like [`Self::decode`], but without the pairwise test that the standard does not
     /// require.

@@ -104,12 +104,12 @@ pub enum OctetForm {
     /// CHOICE { seed [0] OCTET STRING, expandedKey OCTET STRING, both SEQUENCE { seed, expandedKey } }
     /// ```
     Choice,
-    /// The private key's bytes as they are (RFC 9909, section 6).
+    /// The raw bytes of the private key (RFC 9909, section 6).
     Bytes,
     /// ECPrivateKey (RFC 5915) on a named curve, with the public key inside, as openssl writes.
     Curve(&'static str),
-    /// An OCTET STRING of the private key, of so many bytes, and then the public one: what Open
-    /// Quantum Safe's provider writes. The public key may be missing.
+    /// An OCTET STRING of the private key, of so many bytes, and then the public one: the format of
+    /// Open Quantum Safe's provider. The public key may be missing.
     WithPublic(usize),
 }
 
@@ -179,7 +179,7 @@ fn first_tags(der: &[u8]) -> pkcs8::der::Result<[Option<Tag>; 3]> {
 const BER: &str = "is BER, with lengths that DER does not have; expected DER: `openssl pkey -in OLD -out \
                    NEW`, with -pubin before a public key, writes it so";
 
-/// Returns whether the lengths of a SEQUENCE, or of its first fields, are those of BER.
+/// Returns whether the lengths of a SEQUENCE, or of its first fields, are encoded as BER.
 fn is_ber(der: &[u8]) -> bool {
     use ErrorKind::{IndefiniteLength, Length, Overlength};
     first_tags(der)
@@ -353,7 +353,7 @@ impl<'a> Forms<'a> {
         read.ok().flatten().ok_or_else(|| format!("holds a private key {expected}"))
     }
 
-    /// Writes what stands inside, in the forms that are there.
+    /// Encodes the content of the OCTET STRING, in the available formats.
     pub(super) fn to_octets(self, octet_form: OctetForm) -> pkcs8::der::Result<Zeroizing<Vec<u8>>> {
         let octets = |bytes| OctetStringRef::new(bytes)?.to_der().map(Zeroizing::new);
         let expanded = self.expanded.unwrap_or_default();

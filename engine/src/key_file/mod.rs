@@ -223,14 +223,14 @@ mod tests {
         [&head, content].concat()
     }
 
-    /// The AlgorithmIdentifier of an algorithm, cut out of what is written.
+    /// Returns the AlgorithmIdentifier of an algorithm, cut out of an encoded key.
     fn identifier(algorithm: Algorithm) -> Vec<u8> {
         let form = FileForm::of(algorithm).unwrap();
         let file = encode_public(form, &[7; 20], true).unwrap();
         file[2..2 + 2 + usize::from(file[3])].to_vec()
     }
 
-    /// A PKCS#8 structure of these octets, with what stands behind them.
+    /// Returns a PKCS#8 structure of these octets, followed by `behind`.
     fn pkcs8(algorithm: Algorithm, version: u8, octets: &[u8], behind: &[u8]) -> Vec<u8> {
         let fields = [&[2, 1, version], &identifier(algorithm)[..], &tlv(4, octets), behind];
         tlv(0x30, &fields.concat())

@@ -56,13 +56,13 @@ pub trait Ledger: Send + Sync {
     /// If the records cannot be read.
     fn recall(&self, request: &str) -> Result<Option<LedgerRecord>, LedgerError>;
 
-    /// Records what is about to be released, all of it or nothing. An entry with a request id is
-    /// durable when it returns; one without may be lost with the machine, and its index is used up
-    /// all the same.
+    /// Records signatures before their release, all of them or none. An entry with a request id is
+    /// durable when this returns; one without may be lost in a crash of the machine, and its index
+    /// is used up anyway.
     ///
     /// # Errors
     /// [`LedgerError::RequestKnown`] if an id is recorded already, and those of
-    /// [`check_request_ids`]; then nothing is recorded.
+    /// [`check_request_ids`]. Nothing is recorded then.
     fn record(&self, entries: &[Entry<'_>]) -> Result<(), LedgerError>;
 
     /// Returns the remaining signatures.
@@ -82,7 +82,7 @@ pub trait Holder: Send {
     /// [`LedgerError::Unsafe`] with the reason.
     fn check(&self) -> Result<(), LedgerError>;
 
-    /// Takes back indexes that were never taken. A ledger that can't reuse them leaves them unused.
+    /// Returns unused indexes. A ledger that cannot reuse them leaves them unused.
     fn give_back(&mut self, unused: Range<u64>);
 }
 

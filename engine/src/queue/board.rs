@@ -17,7 +17,7 @@ pub(super) trait Turn: Send {
     fn run(self: Box<Self>);
 }
 
-/// Where turns wait.
+/// The list of waiting turns.
 pub(super) struct Board {
     state: Mutex<State>,
     changed: Condvar,
@@ -75,7 +75,7 @@ impl Board {
         wait_until(&self.changed, lock(&self.state), is_over).turns.pop_front()
     }
 
-    /// Takes no more jobs.
+    /// Closes the board for further jobs.
     pub(super) fn close(&self) {
         lock(&self.state).is_closed = true;
         self.changed.notify_all();
@@ -149,7 +149,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Takes no more jobs, and waits until those that were taken are over.
+    /// Closes the board, and waits until the accepted jobs are over.
     pub(super) fn stop(&self) {
         if !self.board.is_of_this_process() {
             return;

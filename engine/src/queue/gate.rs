@@ -44,7 +44,7 @@ pub(super) enum Refusal {
     Closed,
 }
 
-/// A job that waits, and who wants its output.
+/// A waiting job, and the promise of its output.
 struct Entry<J: Job> {
     job: J,
     promise: Promise<J>,
@@ -85,15 +85,15 @@ impl<J: Job> Drop for Promise<J> {
 pub(super) struct Gate<J: Job> {
     line: Mutex<Line<Entry<J>>>,
     context: Arc<J::Context>,
-    /// For the turns that workers take.
+    /// A reference to itself, for the turns of workers.
     me: Weak<Gate<J>>,
 }
 
-/// How a job was admitted.
+/// The result of admitting a job.
 pub(super) enum Admission<'a, J: Job> {
-    /// A role became free meanwhile; the job comes back.
+    /// A role became free meanwhile; the job is returned.
     Role(Role<'a, J>, J),
-    /// It waits; the waiter's call says how it goes on.
+    /// The job waits; calling the waiter determines the rest.
     Waiter(Arc<Waiter<J, J::Output>>),
 }
 
@@ -112,7 +112,7 @@ impl<J: Job> Gate<J> {
         (arrival == Arrival::Lead).then(|| Role(self))
     }
 
-    /// Takes a role, or else a waiter for this job.
+    /// Takes a role, or otherwise queues the job and returns its waiter.
     pub(super) fn queue(&self, job: J) -> Result<Admission<'_, J>, Refusal> {
         let waiter = Arc::new(Waiter::new());
         let mut line = lock(&self.line);
@@ -128,8 +128,8 @@ impl<J: Job> Gate<J> {
         }
     }
 
-    /// Runs a job on this thread: `alone`, if it can run at once, or as what `queued` makes of it,
-    /// together with others.
+    /// Runs a job on this thread: by `alone`, if it can run immediately, or as the job that
+    /// `queued` makes, together with others.
     pub(super) fn call(
         &self,
         alone: impl FnOnce(&J::Context) -> J::Output,
@@ -164,7 +164,7 @@ impl<J: Job> Gate<J> {
         if lock(&self.line).is_closed() { Err(Refusal::Closed) } else { Ok(()) }
     }
 
-    /// Hands a job in for the workers of `board`.
+    /// Submits a job for the workers of `board`.
     pub(super) fn submit(
         &self,
         board: &Arc<Board>,
@@ -190,14 +190,14 @@ impl<J: Job> Gate<J> {
         Ok(result_slot)
     }
 
-    /// Gives a worker the role that `first` has.
+    /// Passes the role of `first` to a worker.
     fn post(&self, board: &Board, first: Entry<J>) {
         if let Some(gate) = self.me.upgrade() {
             board.post(Box::new(LeaderTurn { gate, first }));
         }
     }
 
-    /// Takes no more jobs.
+    /// Closes the gate for further jobs.
     pub(super) fn close(&self) {
         lock(&self.line).close();
     }
@@ -228,16 +228,17 @@ impl<J: Job> Gate<J> {
 pub(super) struct Role<'a, J: Job>(&'a Gate<J>);
 
 impl<J: Job> Role<'_, J> {
-    /// Runs a batch: `first`, whose output it gives, and those who wait, who get theirs.
+    /// Runs a batch of `first` and the waiting jobs; returns the output of `first`, and delivers
+    /// the others.
     pub(super) fn round(self, first: J) -> J::Output {
         let (jobs, promises) = self.gather(first);
         let outputs = run_caught(self.0.context(), jobs);
-        // The next leader begins while this thread hands the outputs out.
+        // The next leader begins while this thread delivers the outputs.
         drop(self);
         keep_all(outputs, promises)
     }
 
-    /// The batch that this leader runs, and who wants the outputs but the first.
+    /// Returns the batch that this leader runs, and the promises of all outputs but the first.
     pub(super) fn gather(&self, first: J) -> (Vec<J>, Vec<Promise<J>>) {
         let mut line = lock(&self.0.line);
         let mut jobs = Vec::with_capacity(1 + line.len());
@@ -275,7 +276,7 @@ pub(super) fn run_caught<J: Job>(context: &J::Context, jobs: Vec<J>) -> Vec<J::O
     catch_unwind(AssertUnwindSafe(|| J::run(context, jobs))).unwrap_or_default()
 }
 
-/// Hands outputs out; gives the first. What is missing is lost.
+/// Delivers outputs; returns the first. Missing outputs are reported as lost.
 pub(super) fn keep_all<J: Job>(outputs: Vec<J::Output>, promises: Vec<Promise<J>>) -> J::Output {
     let mut outputs = outputs.into_iter();
     let first = outputs.next().unwrap_or_else(J::lost);

@@ -39,7 +39,7 @@ pub(super) struct OwnedMessage {
     /// Context and message, or context and digest, or M'.
     bytes: Vec<u8>,
     context: usize,
-    /// Of a long one: held as long as the copy.
+    /// The claim of a long message, held as long as the copy.
     _claim: Option<Claim>,
 }
 
@@ -83,7 +83,7 @@ impl OwnedMessage {
         }
     }
 
-    /// With the room that was claimed for it.
+    /// Attaches the claim on its memory.
     pub(super) fn with(self, claim: Claim) -> Self {
         OwnedMessage { _claim: Some(claim), ..self }
     }
@@ -99,8 +99,8 @@ impl OwnedMessage {
     }
 }
 
-/// Runs a batch, or, where one of its jobs may be to blame for a failure of the whole, each job
-/// alone, so that it fails alone.
+/// Runs a batch. If one of its jobs may be the cause of a failure of the whole batch, runs each job
+/// alone, so that only that job fails.
 fn run_batch<J, T>(
     jobs: &[J],
     alone: impl Fn(&J) -> Result<T, Error>,
@@ -163,7 +163,7 @@ impl Job for Encaps {
 
 pub(super) struct Decaps {
     pub(super) key: KemPrivateKey,
-    /// Of the length that the algorithm prescribes.
+    /// The ciphertext, of the length that the algorithm prescribes.
     pub(super) ct: Vec<u8>,
 }
 
@@ -235,7 +235,7 @@ impl Job for Sign {
 pub(super) struct Verify {
     pub(super) key: VerifyKey,
     pub(super) message: OwnedMessage,
-    /// No longer than the key's longest.
+    /// The signature, not longer than the key's longest.
     pub(super) signature: Vec<u8>,
 }
 
@@ -344,7 +344,7 @@ impl Job for ExchangeGenerate {
 
 pub(super) struct Derive {
     pub(super) key: ExchangePrivateKey,
-    /// Of the key's algorithm.
+    /// The peer's key, of the key's algorithm.
     pub(super) peer: ExchangePublicKey,
 }
 

@@ -25,13 +25,13 @@ pub(super) struct Line<E> {
 /// The decision for an arriving job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It has a role: it runs at once, and [`Line::leave`] must be called afterwards.
+    /// It has a role: it runs immediately, and [`Line::leave`] must be called afterwards.
     Lead,
-    /// It may wait: [`Line::push`].
+    /// It may wait, by [`Line::push`].
     Wait,
     /// The maximum number of jobs is waiting.
     Busy,
-    /// No more jobs are taken.
+    /// The line is closed.
     Closed,
 }
 
@@ -40,7 +40,7 @@ impl<E> Line<E> {
         Line { waiting: VecDeque::new(), leaders: 0, is_closed: false, limits }
     }
 
-    /// Says what an arriving job does.
+    /// Determines how an arriving job is handled.
     pub(super) fn arrive(&mut self) -> Arrival {
         if self.is_closed {
             Arrival::Closed
@@ -78,7 +78,7 @@ impl<E> Line<E> {
         next
     }
 
-    /// Takes no more jobs. Those that wait are still served.
+    /// Closes the line. Waiting jobs are still served.
     pub(super) fn close(&mut self) {
         self.is_closed = true;
     }

@@ -14,7 +14,7 @@ use super::gate::{Gate, Job, Refusal};
 use super::ticket::Ticket;
 use crate::error::Error;
 
-/// A job that counts what runs; job 0 panics.
+/// A job that counts running jobs; job 0 panics.
 struct CountedJob(usize);
 
 impl Job for CountedJob {

@@ -227,7 +227,7 @@ impl Queue {
         }
     }
 
-    /// Takes no more jobs.
+    /// Closes the queue for further jobs.
     fn close(&self) {
         self.kem_generate.iter().for_each(|gate| gate.close());
         self.encaps.iter().for_each(|gate| gate.close());
@@ -575,7 +575,7 @@ fn gates<J: Job<Context = QueueContext>>(shared: &Arc<QueueContext>, limits: Lim
     Algorithm::all().map(|_| Gate::new(limits, Arc::clone(shared))).collect()
 }
 
-/// A ticket of what ran before the call returns; no ticket where the queue refused it.
+/// Returns a ticket of a job that ran before the call returns; an error if the queue rejected it.
 fn ready<T>(result: Result<T, Error>) -> Result<Ticket<T>, Error> {
     match result {
         Err(refused @ (Error::Busy | Error::Closed)) => Err(refused),

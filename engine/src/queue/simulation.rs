@@ -101,7 +101,7 @@ impl Job for SimulatedJob {
 /// The next action of a caller.
 enum Event<'g> {
     Comes(SimulatedJob),
-    /// Its own job, run alone, is over.
+    /// A job that ran alone is over.
     EndsAlone(usize, Role<'g, SimulatedJob>),
     /// The batch that it leads is over.
     EndsRound(usize, Role<'g, SimulatedJob>, Vec<Output>, Vec<Promise<SimulatedJob>>),
@@ -112,7 +112,7 @@ enum Event<'g> {
     Stops,
 }
 
-/// How a job ended.
+/// The end of a job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum End {
     Done,
@@ -126,7 +126,7 @@ struct World<'g> {
     limits: Limits,
     dice: &'g Dice,
     now: u64,
-    /// By time; of one time, in an order that dice decide; a count keeps them apart.
+    /// The events by time; those of one time are in random order; a count distinguishes them.
     events: BTreeMap<(u64, u64, u64), Event<'g>>,
     count: u64,
     waiters: Vec<(usize, Arc<Waiter<SimulatedJob, Output>>)>,
@@ -216,7 +216,7 @@ impl<'g> World<'g> {
         self.end(number, End::Refused(refused));
     }
 
-    /// Hands a job in, and polls its ticket, has itself called back, or drops it.
+    /// Submits a job, and then polls its ticket, registers a callback, or drops it.
     fn submit(&mut self, job: SimulatedJob) {
         let number = job.number;
         let ticket = match self.gate.submit(&self.board, job) {
@@ -240,7 +240,7 @@ impl<'g> World<'g> {
         }
     }
 
-    /// Collects what tickets and callbacks say, and sends a worker for each new turn.
+    /// Collects the results of tickets and callbacks, and starts a worker for each new turn.
     fn collect(&mut self) {
         let told = std::mem::take(&mut *lock(&self.told));
         let mut outputs = told;
@@ -296,7 +296,7 @@ impl<'g> World<'g> {
     }
 }
 
-/// Plays one schedule; the ends of its jobs, but of those whose ticket was dropped.
+/// Plays one schedule; returns the ends of its jobs, except those whose ticket was dropped.
 fn play(dice: &Dice) -> Vec<End> {
     let some = |n: u64| NonZero::new(1 + dice.below(n) as usize).unwrap();
     let limits = Limits {

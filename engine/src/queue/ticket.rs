@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use crate::error::Error;
 use crate::sync::{Condvar, Mutex, lock, wait_until};
 
-/// Where a blocked thread waits for its job's output, or for the role of a leader.
+/// The state in which a blocked thread waits for its job's output, or for the role of a leader.
 pub(super) struct Waiter<J, O> {
     state: Mutex<WaiterState<J, O>>,
     changed: Condvar,

@@ -9,8 +9,8 @@ use gabion_scheme::Algorithm;
 
 use super::slot::Slot;
 
-/// Where among `slots` the one stands that is to be asked next of those whose bit is in `untried`;
-/// none if no untried one is known to be fit, or may be.
+/// Returns the index in `slots` of the next backend to try, among those whose bit is in `untried`;
+/// `None` if no untried one is known to be fit, or may be.
 pub(super) fn cheapest(
     slots: &[Slot],
     untried: u64,

@@ -22,8 +22,8 @@ use slot::{Answer, Fit, SelfTests, Slot};
 
 /// Slots at most: a batch remembers in a word which of them it has tried.
 const SLOTS_MAX: usize = u64::BITS as usize;
-/// Leaves of which a processor of sixteen cores makes what takes it as long as opening a device
-/// does, about a second.
+/// The number of leaves that takes a processor of sixteen cores as long as opening a device, about
+/// a second.
 const LEAVES_MIN: u32 = 1 << 17;
 
 /// The health of a backend.
@@ -37,8 +37,7 @@ pub enum BackendState {
     Withdrawn(String),
     /// There was no memory to test it, for now.
     Untested,
-    /// It lost a batch, and runs nothing before it passes a self-test, a second later or after
-    /// that.
+    /// It lost a batch, and runs nothing until it passes a self-test, a second later or after that.
     Quarantined,
 }
 
@@ -216,7 +215,7 @@ impl Engine {
         is_named || leaves >= LEAVES_MIN && self.slots.iter().any(Slot::is_device)
     }
 
-    /// Runs a batch on devices alone. Whether one did; if not, nothing of it came out.
+    /// Runs a batch on devices alone. Returns whether one ran it; if not, there is no output.
     pub(crate) fn run_on_devices(&self, batch: &mut Batch<'_>) -> bool {
         batch.status.fill(Status::NotRun);
         let done = self.slots.iter().filter(|slot| slot.is_device()).any(|slot| {
@@ -247,11 +246,11 @@ impl Engine {
         self.slots.get(at).map(|slot| (at, slot))
     }
 
-    /// Lanes of a piece at least, where a batch is cut for several threads: what the backend says
-    /// that is first to be asked for all of it.
+    /// Returns the minimum lanes of a piece, for cutting a batch for several threads: the value of
+    /// the backend that is tried first for all of it.
     pub(crate) fn piece(&self, algorithm: Algorithm, task: Task, lanes: usize) -> usize {
         let at = cost::cheapest(&self.slots, self.all, algorithm, task, lanes);
-        // Without one nothing runs, on however many threads.
+        // Without a backend nothing runs, on however many threads.
         at.and_then(|at| self.slots.get(at)).map_or(usize::MAX, |slot| slot.piece(algorithm, task))
     }
 
@@ -295,7 +294,7 @@ fn fit(slot: &Slot, batch: &Batch<'_>) -> Result<Fit, Error> {
     slot.fit(batch.algorithm(), Some(batch.task()))
 }
 
-/// The task that every algorithm of its kind has.
+/// Returns the task that all algorithms of its kind have.
 fn main_task(algorithm: Algorithm) -> Task {
     match algorithm.info().kind {
         Kind::Kem => Task::Encaps,

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a backend stays in quarantine after it lost a batch, in milliseconds.
+/// The time for which a backend stays in quarantine after it lost a batch, in milliseconds.
 const QUARANTINE_MS: u64 = 1000;
 const LOSSES_BITS: u32 = 24;
 const LOSSES: u64 = (1 << LOSSES_BITS) - 1;
@@ -31,15 +31,15 @@ pub(crate) type Clock = Arc<dyn Fn() -> Instant + Send + Sync>;
 /// Whether a backend may be asked to run a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Availability {
-    /// It is not in quarantine.
+    /// The backend is not in quarantine.
     Available,
-    /// It was lost, or probed, less than a second ago.
+    /// The backend was lost, or probed, less than a second ago.
     Quarantined,
     /// This caller, and no other, tests whether it is back.
     Probe(ProbeTurn),
 }
 
-/// A caller's turn to probe a backend: the word that it found, and the one that it left.
+/// A caller's turn to probe a backend: the previous word, and the new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ProbeTurn {
     found: u64,
@@ -101,7 +101,7 @@ impl Quarantine {
         }
     }
 
-    /// Gives back a turn that did not probe the backend.
+    /// Returns a turn that did not probe the backend.
     pub(super) fn give_back(&self, probe: ProbeTurn) {
         let order = (Ordering::AcqRel, Ordering::Relaxed);
         let _ = self.word.compare_exchange(probe.left, probe.found, order.0, order.1);

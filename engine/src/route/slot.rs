@@ -44,18 +44,18 @@ use super::quarantine::{Availability, Clock, Quarantine};
 use super::test_record::{TaskSupport, TestRecord, Verdict};
 use crate::error::Error;
 
-/// How long a caller rests while another thread tests; a test takes some milliseconds.
+/// The pause between polls while another thread tests; a test takes some milliseconds.
 const TEST_POLL: Duration = Duration::from_micros(200);
-/// How often it does so before it tests by itself: 100 ms at least, twice what the longest test
-/// takes.
+/// The number of polls before a caller tests by itself: 100 ms at least, twice the time of the
+/// longest test.
 const TEST_POLLS: usize = 500;
 
 /// Why a self-test failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TestFailure {
-    /// An answer was wrong; what differed.
+    /// An answer was wrong, with the difference.
     Wrong(String),
-    /// It could not be run to its end, which says nothing of the answers.
+    /// The test could not be completed, so that the answers are unknown.
     NoMemory,
 }
 
@@ -75,15 +75,15 @@ pub(crate) struct SelfTests {
     pub(crate) run: fn(&dyn Backend, Algorithm) -> Result<(), TestFailure>,
 }
 
-/// How a backend took a batch.
+/// The result of giving a batch to a backend.
 pub(crate) enum Answer {
-    /// Every lane has a verdict, and what failed has no output.
+    /// Every lane has a verdict, and failed lanes have no output.
     Done,
-    /// It did not take it, or lost it; nothing came out.
+    /// The backend declined the batch, or lost it; there is no output.
     Refused,
-    /// It panicked; nothing came out.
+    /// The backend panicked; there is no output.
     Panicked,
-    /// It is not to be trusted with this batch; nothing came out.
+    /// The backend is not trusted with this batch; there is no output.
     Unfit,
 }
 
@@ -91,9 +91,9 @@ pub(crate) enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fit {
     Yes,
-    /// It does not run this, or is set aside.
+    /// The backend does not run this, or is in quarantine.
     Unavailable,
-    /// It gave a wrong answer.
+    /// The backend gave a wrong answer.
     Withdrawn,
 }
 
@@ -109,7 +109,7 @@ enum TestOutcome {
 struct Health {
     /// A [`TestRecord`].
     word: AtomicU64,
-    /// Of an algorithm that gave a wrong answer itself.
+    /// The reason, if the algorithm itself gave a wrong answer.
     reason: OnceBox<String>,
 }
 
@@ -118,7 +118,7 @@ impl Health {
         TestRecord::from_word(self.word.load(Ordering::Acquire))
     }
 
-    /// Puts one thing in another's place; whether that was what is known.
+    /// Replaces one record by another; returns whether `record` was the current one.
     fn replace(&self, record: TestRecord, by: TestRecord) -> bool {
         let order = (Ordering::AcqRel, Ordering::Acquire);
         self.word.compare_exchange(record.word(), by.word(), order.0, order.1).is_ok()
@@ -131,7 +131,7 @@ impl Health {
     }
 }
 
-/// A backend and what is known of its health.
+/// A backend and its health.
 pub(crate) struct Slot {
     pub(crate) backend: Box<dyn Backend>,
     tests: SelfTests,
@@ -201,8 +201,8 @@ impl Slot {
         }
     }
 
-    /// Returns whether it may be chosen for a task, as far as it is known: what was not tested may
-    /// be fit.
+    /// Returns whether it may be chosen for a task, as far as that is known: an untested one may be
+    /// fit.
     pub(crate) fn may_be_fit(&self, algorithm: Algorithm, task: Task) -> bool {
         match self.verdict(algorithm, Some(task)) {
             Some(fit) => fit == Fit::Yes,
@@ -418,7 +418,7 @@ impl Slot {
         catch_unwind(AssertUnwindSafe(piece)).map_or(usize::MAX, |piece| piece.max(1))
     }
 
-    /// Takes an algorithm from the backend for good, and all that is made of it.
+    /// Withdraws an algorithm from the backend permanently, with all algorithms that contain it.
     fn withdraw(&self, algorithm: Algorithm, reason: String) {
         let is_first = self.health[algorithm as usize].reason.set(Box::new(reason)).is_ok();
         let is_made_of_it = |other: &Algorithm| {

@@ -57,10 +57,10 @@ pub(super) struct TaskSupport {
 }
 
 impl TaskSupport {
-    /// No task at all.
+    /// The empty set of tasks.
     pub(super) const NONE: TaskSupport = TaskSupport { done: Tasks(0), declined: Tasks(u16::MAX) };
 
-    /// Makes it of the tasks that ran and those that were declined, which may overlap.
+    /// Creates it from the tasks that ran and those that were declined, which may overlap.
     pub(super) fn new(done: Tasks, declined: Tasks) -> Self {
         TaskSupport { done, declined: declined.without(done) }
     }

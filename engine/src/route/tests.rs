@@ -19,7 +19,7 @@ const KEM: Algorithm = Algorithm::MlKem512;
 /// The bytes that a test double writes to outputs that it must not return.
 const GARBAGE: u8 = 0xa5;
 
-/// How a double behaves.
+/// The behaviour of a double.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behaviour {
     Sound,
@@ -39,7 +39,7 @@ enum Behaviour {
     LiesInTests,
     /// Leaves the last lane without a verdict.
     LeavesALane,
-    /// Has no memory for the last lane.
+    /// Fails with a lack of memory for the last lane.
     LacksMemory,
     Panics,
     /// Touches nothing, and calls it done.
@@ -78,7 +78,7 @@ struct Double {
 }
 
 impl Double {
-    /// A double that costs so much, and what moves it.
+    /// Returns a double with so much cost, and its control.
     fn costing(name: &'static str, cost: Option<u64>) -> (Box<dyn Backend>, Arc<DoubleControl>) {
         let strings = Arc::new(DoubleControl {
             behaviour: Mutex::new(Behaviour::Sound),

@@ -20,7 +20,7 @@ enum KernelBug {
     /// The modulus check says yes to everything, or to q itself.
     TakesAnyCoefficient,
     TakesQ,
-    /// Where five polynomials of noise are left behind groups of eight, all are the first of them.
+    /// If five polynomials of noise remain after groups of eight, all are the first of them.
     FiveOfNoise,
     /// The fourth block of SampleNTT is wrong.
     StarvedSampling,

@@ -32,7 +32,7 @@ pub(super) fn key_random_len(classical: Classical) -> usize {
 /// A private key with its public key.
 pub(super) enum Private {
     Rsa(rsa::Params, Box<rsa::PrivateKey>),
-    /// With its encoding, an ECPrivateKey.
+    /// An ECDSA key with its encoding, an ECPrivateKey.
     Ecdsa(ecdsa::SigningKey, Zeroizing<Vec<u8>>),
     Ed25519(ed25519::SigningKey),
 }

@@ -26,7 +26,7 @@ struct Pair {
     public: OnceBox<VerifyKey>,
 }
 
-/// A public key. Multiples of its point are made when it has been used some times.
+/// A public key. Multiples of its point are precomputed after some uses.
 #[derive(Clone)]
 pub(crate) struct VerifyKey(Arc<Public>);
 

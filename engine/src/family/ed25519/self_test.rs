@@ -14,7 +14,7 @@ const EXPECTED: [&str; 2] = [
     "b5600782aae156e8c5d57358877f26d68f844d05e25957ff022bddec1a40b661",
 ];
 
-/// How often a key is used: its multiples are made on the way.
+/// The number of uses of a key, during which its multiples are precomputed.
 const USES: usize = 4;
 
 pub(crate) fn run(backend: &dyn Backend, rules: Rules, n: usize) -> Result<(), String> {
@@ -76,8 +76,8 @@ const MIXED_SIGNATURE: [u8; 64] = [
     0x87, 0x91, 0xa2, 0x59, 0x1f, 0xa3, 0x9a, 0x00, 0x0b, 0xf3, 0x2c, 0x6b, 0x60, 0xfe, 0xd7, 0x05,
 ];
 
-/// That signature, whose message is that of lane 0, among good ones and by itself: RFC 8032's
-/// strict equation refuses it, ZIP 215 does not.
+/// Tests a signature of mixed order, whose message is that of lane 0, among valid ones and alone:
+/// RFC 8032's strict equation rejects it, ZIP 215 does not.
 fn of_mixed_order(
     backend: &dyn Backend,
     rules: Rules,

@@ -67,8 +67,8 @@ static EXPECTED: [(Algorithm, [&str; LANES]); 6] = [
     ),
 ];
 
-/// The seed of a lane's key and the randomness of its signature: SHAKE256 of the degree and the
-/// lane's number.
+/// Returns the seed of a lane's key and the randomness of its signature: SHAKE256 of the degree and
+/// the lane's number.
 fn seeds(params: &Params, lane: usize) -> ([u8; SEED_LEN], [u8; RANDOM_LEN]) {
     let mut sponge = Shake256::default();
     Update::update(&mut sponge, &[params.log_n as u8, lane as u8, 0, 0, 0]);
@@ -79,7 +79,7 @@ fn seeds(params: &Params, lane: usize) -> ([u8; SEED_LEN], [u8; RANDOM_LEN]) {
     (seed, random)
 }
 
-/// Tests one parameter set on one backend; the error says what differed.
+/// Tests one parameter set on one backend; the error is the difference.
 pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
     let (seeds, random): (Vec<_>, Vec<_>) = (0..LANES).map(|lane| seeds(params, lane)).unzip();
     let mut made: [Option<SigningKey>; LANES] = [None, None];

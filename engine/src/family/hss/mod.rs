@@ -28,7 +28,7 @@ impl VerifyPart for VerifyKey {
         self.0.bytes()
     }
 
-    /// Nothing is computed, so that no backend is asked.
+    /// Decodes without computing anything, so that no backend is used.
     fn decode(_: &Engine, _: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         Ok(VerifyKey(Arc::new(lms::VerifyKey::decode(bytes)?)))
     }

@@ -149,7 +149,7 @@ fn answers(
     Ok(answer.collect())
 }
 
-/// Where a signature's hint begins: omega + k bytes before its end (FIPS 204, table 1).
+/// Returns the offset of a signature's hint: omega + k bytes before its end (FIPS 204, table 1).
 fn hint_at(params: &Params) -> usize {
     let len = match params.algorithm {
         Algorithm::MlDsa44 => 80 + 4,
@@ -390,8 +390,8 @@ impl Row {
     }
 }
 
-/// The norm of z from both sides of its bound, and hints in their one form and in others:
-/// signatures that are right in everything else.
+/// Tests the norm of z from both sides of its bound, and hints in their canonical form and in
+/// others, in signatures that are valid otherwise.
 fn bounds(backend: &dyn Backend, params: &'static Params) -> Result<(), String> {
     const NO: Status = Status::InvalidSignature;
     let row = Row::of(params);

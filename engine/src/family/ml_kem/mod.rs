@@ -112,7 +112,7 @@ impl DecapsPart for PrivateKey {
         Ok(key)
     }
 
-    /// With the checks of FIPS 203, section 7.3.
+    /// Decodes with the checks of FIPS 203, section 7.3.
     fn decode_untested(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         let params = params_of(algorithm)?;
         check_length("an ML-KEM private key", params.dk_len(), bytes)?;
@@ -147,7 +147,7 @@ impl EncapsPart for PublicKey {
         self.expanded().bytes()
     }
 
-    /// With the checks of FIPS 203, section 7.2.
+    /// Decodes with the checks of FIPS 203, section 7.2.
     fn decode(engine: &Engine, algorithm: Algorithm, bytes: &[u8]) -> Result<Self, Error> {
         let params = params_of(algorithm)?;
         check_length(WHAT, params.ek_len(), bytes)?;

@@ -49,8 +49,8 @@ impl SigningPart for SigningKey {
         self.0.bytes()
     }
 
-    /// None: what key generation draws are three of the four parts of the private key, and no form
-    /// of it by themselves (RFC 9909, section 6).
+    /// Returns `None`: the random bytes of key generation are three of the four parts of the
+    /// private key, and not a format of it (RFC 9909, section 6).
     fn seed(&self) -> Option<&[u8]> {
         None
     }
@@ -115,8 +115,8 @@ impl SigningPart for SigningKey {
     }
 }
 
-/// Leaves of each signature what came out the same again; a lane with another one is wiped and says
-/// [`Status::Fault`]. Whether all were the same; a second one that failed is zero.
+/// Keeps signatures that equal their second computation; a lane that differs is wiped and gets
+/// [`Status::Fault`]. Returns whether all were equal; a second signature that failed is zero.
 fn keep_equal(signatures: &mut [u8], again: &[u8], len: usize, status: &mut [Status]) -> bool {
     let mut all_equal = true;
     let lanes = signatures.chunks_exact_mut(len).zip(again.chunks_exact(len)).zip(status);

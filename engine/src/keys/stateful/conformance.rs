@@ -89,7 +89,7 @@ fn indexes_come_once_and_in_order(bench: &dyn Bench) -> Result<(), String> {
     expect("none is left", left(&*ledger)?, 0)
 }
 
-/// Defect 9 of others: a reservation that is too large was cut to what is left.
+/// Defect 9 of others: a reservation that is too large was reduced to the rest.
 fn more_than_is_left_changes_nothing(bench: &dyn Bench) -> Result<(), String> {
     let ledger = opened(bench)?;
     let _held = reserved(&*ledger, 3)?;

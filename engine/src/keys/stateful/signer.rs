@@ -70,7 +70,7 @@ pub trait Secret {
     /// Returns the algorithm.
     fn algorithm(&self) -> Algorithm;
 
-    /// Begins to make its trees.
+    /// Starts making its trees.
     ///
     /// # Errors
     /// Those of the scheme's `Generation::new`.
@@ -125,7 +125,7 @@ pub trait Secret {
     /// Returns the public key.
     fn public(key: &Self::Key) -> &Self::Public;
 
-    /// Its encoding.
+    /// Returns the encoding of a public key.
     fn public_bytes(public: &Self::Public) -> &[u8];
 
     /// See `SigningKey::stored_trees`.
@@ -261,7 +261,8 @@ macro_rules! of_scheme {
 }
 pub(super) use of_scheme;
 
-/// Has devices make the next pieces. Whether they did; if not, the pieces are as they were.
+/// Makes the next pieces on devices. Returns whether that succeeded; if not, the pieces are
+/// unchanged.
 fn made_by_devices<S: Secret>(engine: &Engine, secret: &S, made: &mut S::Generation) -> bool {
     let Some(piece) = S::span(made, PIECES_OF_DEVICE) else { return false };
     let (operation, nodes) = secret.batch(piece);
@@ -481,7 +482,7 @@ impl<S: Secret> fmt::Debug for StatefulKey<'_, S> {
     }
 }
 
-/// A view of the trees that [`StatefulKey::trees`] encoded, as far as they are whole.
+/// A view of the encoded trees of [`StatefulKey::trees`], as far as they are complete.
 struct TreesView<'a>(&'a [u8]);
 
 impl<'a> Iterator for TreesView<'a> {

@@ -77,7 +77,8 @@ impl Answers {
     }
 }
 
-/// Three doubles, two of which may know what they cost, and portable code behind them if wanted.
+/// Returns three doubles, two of which may know their costs, and portable code behind them if
+/// `has_portable`.
 fn three(
     random: &mut Random,
     has_portable: bool,
