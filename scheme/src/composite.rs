@@ -59,7 +59,8 @@ pub struct Params {
     pub label: &'static str,
 }
 
-/// Both parts are those of the table; one that no composite is made of does not compile.
+/// Returns a row with both components from the table; an algorithm that is not a composite does not
+/// compile.
 const fn row(algorithm: Algorithm, prehash: Prehash, label: &'static str) -> Params {
     let [Part::Algorithm(ml_dsa), classical] = *ALGORITHMS[algorithm as usize].parts else {
         panic!("a composite is an ML-DSA and a classical part");

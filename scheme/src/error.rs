@@ -32,7 +32,7 @@ pub enum Error {
         /// Which check failed.
         reason: &'static str,
     },
-    /// A signature whose form is not that of its algorithm.
+    /// A malformed signature.
     #[error("not the form of an {algorithm} signature: {reason}")]
     Signature {
         /// The parameter set.
@@ -48,7 +48,7 @@ pub enum Error {
     DigestLength {
         /// The pre-hash function.
         hash: &'static str,
-        /// Its digest length.
+        /// The digest length of the hash.
         expected: usize,
         /// The length that came.
         got: usize,
@@ -59,7 +59,7 @@ pub enum Error {
          parameter set; nothing was run"
     )]
     Batch {
-        /// How many lanes it has: one for each status.
+        /// The number of lanes: one for each status.
         lanes: usize,
     },
     /// A signature could not be made within the bound on rejections (FIPS 204, appendix C).
@@ -70,7 +70,7 @@ pub enum Error {
         "the key makes {most} signatures, and fewer are left than were asked for; make a new key"
     )]
     Exhausted {
-        /// How many it makes.
+        /// The number of signatures that the key makes.
         most: u64,
     },
     /// Integrity: a result failed its self-check and was discarded.
@@ -113,7 +113,8 @@ impl Error {
 #[repr(u8)]
 #[non_exhaustive]
 pub enum Status {
-    /// Nothing has run: what a lane says before the batch, so that a lost batch is no success.
+    /// Nothing has run: the status before the batch, so that a lost batch does not count as a
+    /// success.
     #[default]
     NotRun = 0,
     /// Done, and the output is complete.

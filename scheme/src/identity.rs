@@ -28,7 +28,7 @@ pub fn on_drop(heard: fn(u64)) {
 pub(crate) struct Identity(AtomicU64);
 
 impl Identity {
-    /// Of a key that has none yet.
+    /// Returns the identity of a key without a number.
     pub(crate) fn new() -> Self {
         Identity(AtomicU64::new(0))
     }
@@ -41,13 +41,13 @@ impl Identity {
         }
     }
 
-    /// Of a key that becomes another one.
+    /// Resets the number of a key that becomes another one.
     pub(crate) fn renew(&mut self) {
         self.gone();
         *self.0.get_mut() = 0;
     }
 
-    /// Says that what has this number goes.
+    /// Reports that the key with this number is gone.
     fn gone(&mut self) {
         let number = *self.0.get_mut();
         if number != 0
@@ -57,9 +57,9 @@ impl Identity {
         }
     }
 
-    /// Gives the next number, unless another thread was first, whose number stays.
+    /// Assigns the next number, unless another thread was first, whose number stays.
     fn give(&self) -> u64 {
-        // At one a nanosecond it takes 584 years to come round.
+        // At one a nanosecond it overflows after 584 years.
         static NEXT: AtomicU64 = AtomicU64::new(1);
         let next = NEXT.fetch_add(1, Ordering::Relaxed);
         let order = (Ordering::Relaxed, Ordering::Relaxed);

@@ -116,7 +116,7 @@ const REFUSED: [(&str, &str, &str); 3] = [
     ("MLDSA87-Ed448-SHAKE256", "1.3.6.1.5.5.7.6.51", "Ed448"),
 ];
 
-/// The part of a refused algorithm that is not there, if the text names one by any of its names.
+/// Returns the missing component of an unsupported algorithm, if the text is one of its names.
 pub(super) fn refused(text: &str) -> Option<&'static str> {
     let plain = text.strip_prefix("id-").unwrap_or(text);
     let plain = plain.strip_suffix("-draft19").unwrap_or(plain);

@@ -31,7 +31,8 @@ const fn ecdh(
     }
 }
 
-/// A signature on such a curve; `longest` is that of its DER encoding.
+/// Returns the row of a signature on such a curve; `longest` is the maximum length of its DER
+/// encoding.
 const fn ecdsa(
     name: &'static str,
     bits: u16,

@@ -14,7 +14,8 @@ const fn row(
     AlgorithmInfo { draft: true, ..row }
 }
 
-/// `names`: that of liboqs and this table, that of its TLS scheme, wolfSSL's where it has one.
+/// Returns a row. `names` are that of liboqs and this table, that of its TLS scheme, and wolfSSL's
+/// if it has one.
 const fn falcon(
     strength: (u8, u16),
     (name, tls, wolfssl): (&'static str, &'static str, Option<&'static str>),
@@ -32,7 +33,7 @@ const fn falcon(
     }
 }
 
-/// Signatures end where what they encode does.
+/// Changes a row to signatures without padding.
 const fn unpadded(row: AlgorithmInfo) -> AlgorithmInfo {
     AlgorithmInfo { output: Size::UpTo(row.output.max()), ..row }
 }

@@ -9,7 +9,8 @@
 use super::{Algorithm, AlgorithmInfo, Codepoint, Family, Kind, Part};
 use super::{ecc, ml_kem};
 
-/// A part, and bytes of its public key, private key, ciphertext (of a curve its share) and secret.
+/// A component, and the lengths of its public key, private key, ciphertext (for a curve its share)
+/// and secret.
 type SizedPart = (Part, [usize; 4]);
 const ML_KEM_512: SizedPart = part(Algorithm::MlKem512, &ml_kem::ML_KEM_512);
 const ML_KEM_768: SizedPart = part(Algorithm::MlKem768, &ml_kem::ML_KEM_768);
@@ -88,7 +89,7 @@ pub(super) const SECP256R1_ML_KEM_512: AlgorithmInfo = AlgorithmInfo {
     )
 };
 
-/// Its name has the parts in their order, as that of X25519MLKEM768 has not.
+/// Its name has the components in their order, unlike that of X25519MLKEM768.
 pub(super) const ML_KEM_512_X25519: AlgorithmInfo = AlgorithmInfo {
     draft: true,
     ..tls!("MLKEM512X25519", 0x11ea, ML_KEM_512_DRAFT, (1, 128), (ML_KEM_512, X25519),)

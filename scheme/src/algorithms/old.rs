@@ -49,7 +49,7 @@ impl OldName {
     }
 }
 
-/// Round 3 let the KEMs' secret have any length; what implementations gave out is 32 bytes.
+/// Round 3 allowed any length of a KEM's secret; implementations returned 32 bytes.
 const KEM_SECRET: usize = 32;
 
 const fn kem(

@@ -4,7 +4,7 @@ use super::params::{Design, Params};
 use crate::error::Error;
 use crate::message::Message;
 
-/// The identifiers with which the crates choose what is hashed.
+/// The crates' identifiers of the signed content.
 const RAW: &[u8] = &[0x00];
 const MU: &[u8] = &[0xFE];
 const ORIGINAL: &[u8] = &[0xFF];
@@ -13,7 +13,7 @@ const ORIGINAL: &[u8] = &[0xFF];
 pub(super) struct Parts<'a> {
     /// The context string, 255 bytes at most.
     pub(super) context: &'a [u8],
-    /// The crate's identifier of what `data` is.
+    /// The crate's identifier of the kind of `data`.
     pub(super) hash: &'a [u8],
     /// The message, the digest, or mu.
     pub(super) data: &'a [u8],
@@ -38,7 +38,7 @@ pub fn check_message(params: &Params, message: &Message<'_>) -> Result<(), Error
     }
 }
 
-/// Takes a message apart and calls `then` with it; none if [`check_message`] refuses it.
+/// Splits a message and calls `then` with the parts; `None` if [`check_message`] rejects it.
 pub(super) fn with_parts<T>(
     params: &Params,
     message: &Message<'_>,

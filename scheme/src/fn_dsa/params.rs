@@ -26,9 +26,9 @@ pub enum Design {
 /// The padding at the end of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignaturePadding {
-    /// With zeros up to the fixed length.
+    /// Padded with zeros up to the fixed length.
     Padded,
-    /// With the byte that holds the last coefficient's last bit.
+    /// Ends with the byte that holds the last coefficient's last bit.
     Stripped,
 }
 

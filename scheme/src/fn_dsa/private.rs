@@ -54,7 +54,7 @@ static ROOTS: [i16; 1024] = {
     roots
 };
 
-/// `base^exponent` modulo P, of what is not secret.
+/// Returns `base^exponent` modulo P, for public values.
 const fn power(base: i32, exponent: i32) -> i32 {
     let (mut power, mut i) = (1, 0);
     while i < exponent {
@@ -186,8 +186,8 @@ fn complete(params: &Params, f: &[i8], g: &[i8], f_big: &[i8]) -> Option<Zeroizi
     ct::declassified(invertible & small).then_some(g_big)
 }
 
-/// The polynomial's values modulo P at the roots of x^n + 1, below 10 P in size, in place of its n
-/// coefficients, which are below 2^7.
+/// Replaces the polynomial's n coefficients, which are below 2^7, by its values modulo P at the
+/// roots of x^n + 1, below 10 P in size.
 fn transform(values: &mut [i32]) {
     let mut roots = ROOTS[1..].iter();
     let mut half = values.len() / 2;

@@ -12,7 +12,7 @@ use super::params::RANDOM_LEN;
 /// seed.
 pub(super) struct Randomness {
     given: [u8; RANDOM_LEN],
-    /// How many of `given` are still to come: the last ones.
+    /// The number of unread bytes of `given`, which are the last ones.
     left: usize,
     rest: Shake256Reader,
 }

@@ -155,7 +155,7 @@ fn falcon_verifies_with_its_own_ending_alone() {
     }
 }
 
-/// The verification of signatures that are longer than padded ones, on ones that are not.
+/// Applies the verification for signatures that are longer than padded ones to shorter ones.
 #[test]
 fn long_signatures_get_the_verdict_of_the_crate() {
     for algorithm in [Algorithm::Falcon512, Algorithm::Falcon1024] {

@@ -37,7 +37,7 @@ pub(crate) trait Layers {
     /// Returns how high the trees of a level are.
     fn height(&self, level: usize) -> u32;
 
-    /// Returns how high the subtrees at the bottom of such a tree are; 0 where it is kept whole.
+    /// Returns the height of the subtrees at the bottom of such a tree; 0 if it is kept whole.
     fn low(&self, level: usize) -> u32;
 
     /// The secret of a tree of a level below the top, which leaf q of `parent` signs.
@@ -111,10 +111,10 @@ pub(crate) struct Forest<L: Layers> {
     levels: Vec<Level<L>>,
 }
 
-/// The tree that signs, and the one behind it.
+/// The tree that signs, and the next one.
 struct Level<L: Layers> {
     tree: Tree<L::Secret>,
-    /// Which of all trees of its level it is.
+    /// The number of the tree among all trees of its level.
     number: u64,
     /// The signature by the tree above; empty at the top.
     signed: Vec<u8>,
@@ -122,7 +122,7 @@ struct Level<L: Layers> {
 }
 
 impl<L: Layers> Forest<L> {
-    /// That of a top tree that is whole.
+    /// Creates a forest from a complete top tree.
     pub(crate) fn new(layers: L, top: Tree<L::Secret>) -> Self {
         let top = Level { tree: top, number: 0, signed: Vec::new(), next: None };
         Forest { layers, levels: vec![top] }
@@ -326,7 +326,7 @@ impl<L: Layers> Forest<L> {
         Ok(())
     }
 
-    /// The tree behind that of a level, begun if it was not; `None` if there is no more.
+    /// Takes the tree after that of a level, beginning it if necessary; `None` if there is no more.
     fn take_next<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
@@ -362,7 +362,7 @@ impl<L: Layers> Forest<L> {
         Ok(Level { tree, number, signed: Vec::new(), next: None })
     }
 
-    /// Works out what a tree lacks, and has it signed by the one above.
+    /// Computes the missing nodes of a tree, and has it signed by the one above.
     fn finish<K: Kernels + ?Sized>(
         &mut self,
         k: &K,
@@ -403,7 +403,7 @@ impl<L: Layers> Forest<L> {
         (number >> h, (number & ((1 << h) - 1)) as u32)
     }
 
-    /// A tree of a level: that which signs, or the one behind it.
+    /// Returns a tree of a level: the one that signs, or the next one.
     fn tree(&self, level: usize, number: u64) -> Option<&Tree<L::Secret>> {
         let here = &self.levels[level];
         if here.number == number {

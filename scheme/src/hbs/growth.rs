@@ -26,7 +26,7 @@ pub(crate) struct Growth<S>(pub(crate) Tree<S>);
 /// A part of the row of a tree that is being made. Nothing it does depends on another.
 pub(crate) struct Part<'a, S> {
     secret: &'a S,
-    /// How high above the leaves the row is.
+    /// The height of the row above the leaves.
     low: u32,
     /// The first node, and where all go.
     first: u32,
@@ -55,7 +55,8 @@ impl<S: TreeSecret> Growth<S> {
         pieces.map(move |(first, out)| Part { secret, low, first, out })
     }
 
-    /// The nodes of such a wave as one piece, for a backend that takes many at once; none if all is done.
+    /// Returns the nodes of such a wave as one piece, for a backend that processes many at once;
+    /// `None` if the row is complete.
     pub(crate) fn span(&mut self, count: usize) -> Option<Part<'_, S>> {
         let nodes = self.nodes_of_wave(count);
         let Tree { secret, top, low, .. } = &mut self.0;

@@ -19,11 +19,13 @@ const HASHES_MAX: usize = 256;
 pub(crate) struct Nodes {
     n: usize,
     height: u32,
-    /// The number of its root in the whole tree: that of the tree's is 1, and node r is above 2r and 2r + 1.
+    /// The number of its root in the whole tree: that of the tree's is 1, and node r is above 2r
+    /// and 2r + 1.
     root: u32,
-    /// `[number within the subtree][n]`; there is no number 0.
+    /// The nodes, `[number within the subtree][n]`; number 0 is unused.
     bytes: Vec<u8>,
-    /// How many of the lowest row are there, with all nodes above that they are enough for.
+    /// The number of complete nodes in the lowest row; all nodes above that depend only on them are
+    /// complete, too.
     filled: u32,
 }
 
@@ -54,7 +56,7 @@ impl Nodes {
         self.root - (1 << self.root.ilog2())
     }
 
-    /// The number of the first node of its lowest row among all of that row in the whole tree.
+    /// Returns the number of the first node of its lowest row in the whole tree.
     pub(crate) fn first(&self) -> u32 {
         self.place() << self.height
     }
@@ -70,7 +72,8 @@ impl Nodes {
         &mut self.bytes[at..][..count as usize * self.n]
     }
 
-    /// Takes the next `count` nodes of the lowest row for written, and works out what is above them.
+    /// Marks the next `count` nodes of the lowest row as written, and computes the nodes above
+    /// them.
     pub(crate) fn raise<K: Kernels + ?Sized>(
         &mut self,
         k: &K,

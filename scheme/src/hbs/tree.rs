@@ -21,7 +21,7 @@ use crate::kernels::Kernels;
 /// A tree and its secret.
 pub(crate) struct Tree<S> {
     pub(crate) secret: S,
-    /// How high the subtrees at the bottom are.
+    /// The height of the subtrees at the bottom.
     pub(super) low: u32,
     /// All nodes above them, and their roots.
     pub(crate) top: Nodes,
@@ -42,10 +42,11 @@ impl<S: TreeSecret> Tree<S> {
         Ok(Tree { secret, low, top, bottom: None, next: None })
     }
 
-    /// Takes the first nodes of the row that is kept, where nothing is there yet.
+    /// Loads the first nodes of the stored row into an empty tree.
     ///
     /// # Errors
-    /// [`Error::PrivateKey`] if there are more than there could be, or they end within a node.
+    /// [`Error::PrivateKey`] if there are more nodes than the row has, or if the last one is
+    /// incomplete.
     pub(crate) fn resume<K: Kernels + ?Sized>(&mut self, k: &K, row: &[u8]) -> Result<(), Error> {
         let n = self.secret.n();
         let nodes = row.len() / n;
@@ -106,7 +107,7 @@ impl<S: TreeSecret> Tree<S> {
         self.top.root()
     }
 
-    /// Returns how many leaves there are from q on, up to the end of what [`Tree::reach`] makes
+    /// Returns the number of leaves from q on, up to the end of those that [`Tree::reach`] makes
     /// ready.
     pub(crate) fn run(&self, q: u32) -> u32 {
         let size = 1 << if self.low == 0 { self.secret.height() } else { self.low };
@@ -193,8 +194,8 @@ impl<S: TreeSecret> Tree<S> {
     }
 }
 
-/// Returns how much of what is left is due with `count` of `chances` left: so much that the last
-/// finds little.
+/// Returns the share of the remaining work that is due with `count` of `chances` left: large enough
+/// that the last one finds little.
 pub(crate) fn share(left: u64, count: u64, chances: u64) -> u64 {
     (left * count).div_ceil(chances).min(left)
 }

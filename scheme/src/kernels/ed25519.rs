@@ -41,7 +41,7 @@ pub struct EdPoint {
     negated: EdwardsPoint,
     /// Multiples of -A: `rows[16 j + i - 1] = i * 2^(65 j) * -A` for i in 1..=16, j in 0..4.
     rows: OnceBox<Vec<PointRow>>,
-    /// Verifications so far, as long as there are no rows.
+    /// Verifications so far, until the rows are made.
     uses: AtomicU32,
 }
 

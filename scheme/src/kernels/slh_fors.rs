@@ -143,7 +143,7 @@ fn hash_level<K: Kernels + ?Sized>(
     in_lists(&mut hashes, |list| kernels.slh_hash_many(list));
 }
 
-/// Hands over items in lists of [`JOBS_MAX`] at most.
+/// Calls `take` with lists of at most [`JOBS_MAX`] items.
 fn in_lists<T>(items: &mut impl Iterator<Item = T>, mut take: impl FnMut(&mut [T])) {
     let mut list = Vec::with_capacity(JOBS_MAX);
     loop {

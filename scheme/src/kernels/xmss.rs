@@ -130,7 +130,7 @@ impl XmssContext {
     }
 }
 
-/// Takes a state of SHA-256 from its start to behind toByte(x, 32) || key, where n is 32.
+/// Advances a state of SHA-256 from its start over toByte(x, 32) || key, if n is 32.
 fn take_key(state: &mut [u32; 8], family: XmssFamily, domain: usize, key: &[u8]) {
     if (family, key.len()) != (XmssFamily::Sha256, 32) {
         return;
@@ -271,7 +271,7 @@ pub struct XmssSecret<'a> {
     pub output: &'a mut [u8],
 }
 
-/// Holds the jobs of one call to the contract, by what each has of it.
+/// Asserts that the jobs of one call fulfil the contract, by their contexts and checks.
 fn assert_alike<T>(jobs: &[T], of: impl Fn(&T) -> (&XmssContext, bool)) {
     let Some(XmssContext { family, n, .. }) = jobs.first().map(|job| of(job).0) else {
         return;

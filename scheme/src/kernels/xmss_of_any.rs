@@ -75,7 +75,8 @@ pub fn randomizer<K: Kernels + ?Sized>(
     kernels.sponge_many(&mut [Sponge::new(xof(family), pieces, output)]);
 }
 
-/// The sponge of a family. SHA-512 has none, nor secrets: what is signed with are sets of SP 800-208.
+/// Returns the sponge of a family. SHA-512 is not a sponge and has no secrets: only sets of SP
+/// 800-208 sign.
 fn xof(family: XmssFamily) -> Xof {
     match family {
         XmssFamily::Shake128 => Xof::Shake128,
@@ -84,7 +85,7 @@ fn xof(family: XmssFamily) -> Xof {
     }
 }
 
-/// A message of F, H or PRF: what stands before it, its key and itself; and where the hash goes.
+/// A message of F, H or PRF: its prefix, its key and itself; and the output.
 type Message<'a> = ([&'a [u8]; 3], &'a mut [u8]);
 
 /// Hashes all messages by the family's function, side by side.

@@ -103,7 +103,7 @@ impl Levels {
         first..first + each
     }
 
-    /// Returns which sector of its tree it has.
+    /// Returns the sector that it has.
     pub(super) fn own_sector(&self) -> &Sector {
         &self.sector
     }
@@ -199,7 +199,7 @@ mod tests {
         );
     }
 
-    /// No level: botan 3.13's notes.
+    /// Checks that a key without levels is rejected: botan 3.13's notes.
     #[test]
     fn sets_of_several_hash_functions_or_of_no_level_are_refused() {
         for (lms, ots) in [(5, 3), (0, 4), (10, 3), (15, 8), (0, 8)] {

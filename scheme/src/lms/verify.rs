@@ -142,7 +142,7 @@ pub(super) fn leaves<K: Kernels + ?Sized>(
     kernels.lms_hash_many(&mut jobs.collect::<Vec<_>>());
 }
 
-/// From the nodes of a level to those above, in the trees that are so high.
+/// Climbs from the nodes of a level to those above, in the trees that reach it.
 fn climb<K: Kernels + ?Sized>(
     kernels: &K,
     parts: &[(usize, Part<'_>)],
@@ -172,7 +172,7 @@ fn climb<K: Kernels + ?Sized>(
     kernels.lms_hash_many(&mut jobs.collect::<Vec<_>>());
 }
 
-/// Takes every chain to its end (Algorithm 4b, step 3): `values` in place, part after part.
+/// Runs every chain to its end (Algorithm 4b, step 3): `values` in place, part after part.
 fn run_chains<K: Kernels + ?Sized>(kernels: &K, parts: &[(usize, Part<'_>)], values: &mut [u8]) {
     let n = parts[0].1.public.lms.n;
     let mut jobs = Vec::with_capacity(values.len() / n);

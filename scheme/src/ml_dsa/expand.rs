@@ -61,7 +61,7 @@ pub(super) fn expand_a<'a, K: Kernels, T>(
     }
 }
 
-/// Gives a sponge the lifetime of its neighbours in a chain.
+/// Shortens the lifetime of a sponge to that of its neighbours in a chain.
 fn shorten<'a: 'b, 'b>(sponge: Sponge<'a>) -> Sponge<'b> {
     sponge
 }

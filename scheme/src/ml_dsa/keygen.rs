@@ -11,7 +11,7 @@ use crate::ct;
 use crate::error::{Error, Status};
 use crate::kernels::{DsaPoly, Kernels, Sponge, Xof};
 
-/// Where rho' stands in H(xi || k || l, 128).
+/// The range of rho' in H(xi || k || l, 128).
 const RHO_PRIME: std::ops::Range<usize> = 32..96;
 
 /// ML-DSA.KeyGen_internal (FIPS 204, Algorithm 6) of `seeds[lane]` (xi) into `keys[lane]`, whose

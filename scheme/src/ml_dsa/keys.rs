@@ -9,7 +9,7 @@ use crate::ct;
 use crate::identity::Identity;
 use crate::kernels::{DsaPoly, KemPoly, Kernels};
 
-/// Where K and tr stand in an encoded private key (skEncode, Algorithm 24).
+/// The ranges of K and tr in an encoded private key (skEncode, Algorithm 24).
 const K_SEED: std::ops::Range<usize> = SEED_LEN..2 * SEED_LEN;
 pub(super) const TR: std::ops::Range<usize> = 2 * SEED_LEN..2 * SEED_LEN + MU_LEN;
 
@@ -148,7 +148,7 @@ pub(super) struct SecretVectors {
 }
 
 impl SecretVectors {
-    /// From s1 and s2, `[l + k]`, and t0, `[k]`.
+    /// Creates the vectors from s1 and s2, `[l + k]`, and t0, `[k]`.
     pub(super) fn new<K: Kernels>(kernels: &K, s1s2: &[DsaPoly], t0: &[DsaPoly]) -> Self {
         let mut s_small_hat = vec![KemPoly::default(); s1s2.len()];
         for (small, wide) in s_small_hat.iter_mut().zip(s1s2) {
@@ -242,7 +242,7 @@ impl SigningKey {
         &mut self.bytes
     }
 
-    /// Makes room for another key, of this or another parameter set; what was is wiped.
+    /// Makes space for another key, of this or another parameter set; the old key is wiped.
     pub(super) fn reset(&mut self, p: &'static Params, seed: Option<&[u8; SEED_LEN]>) {
         self.public.reset(p);
         if let Some(old) = &mut self.seed {

@@ -92,14 +92,14 @@ impl Scratch {
         Self::default()
     }
 
-    /// Overwrites what making and expanding keys may have left of a secret.
+    /// Wipes the buffers that making and expanding keys use for secrets.
     fn wipe_of_keys(&mut self) {
         ct::wipe(&mut self.s_squeezed);
         ct::wipe(self.seeds.as_flattened_mut());
         ct::wipe(&mut self.vectors);
     }
 
-    /// Overwrites what signing may have left of a secret.
+    /// Wipes the buffers that signing uses for secrets.
     fn wipe_of_signing(&mut self) {
         ct::wipe(&mut self.squeezed);
         ct::wipe(&mut self.rho_mask);
@@ -150,11 +150,11 @@ impl Jobs {
     }
 }
 
-/// Makes the result of a check public, and nothing of what was checked.
+/// Declassifies the result of a check, but not the checked values.
 ///
 /// Which attempt of signing fails, and at which polynomial, does not depend on the secrets: the
-/// distribution of a rejected coefficient is the same for every key (Dilithium round 3
-/// specification, section 5.5). Values stay secret.
+/// distribution of a rejected coefficient is equal for all keys (Dilithium round 3 specification,
+/// section 5.5). Values stay secret.
 fn reveal(passed: bool) -> bool {
     let cell = [passed];
     ct::declassify(&cell);

@@ -153,7 +153,7 @@ fn mask_seeds<K: Kernels>(
     s.jobs.run(kernels, seeds);
 }
 
-/// Chooses the round's attempts: the next ones of every operation in flight.
+/// Selects the round's attempts: the next ones of every operation in flight.
 fn plan(p: &Params, slots: usize, s: &mut Scratch) {
     let width = attempts_per_op(p, slots, s.active.len());
     s.attempts.clear();

@@ -11,7 +11,7 @@ use crate::kernels::{KemPoly, Kernels, Sponge, Xof};
 static PRF_INDEX: [[u8; 1]; 16] =
     [[0], [1], [2], [3], [4], [5], [6], [7], [8], [9], [10], [11], [12], [13], [14], [15]];
 
-/// Makes the first `len` items of a buffer available; what they hold is of no account.
+/// Makes the first `len` items of a buffer available, with arbitrary contents.
 fn room<T: Clone + Default + ct::Wipe>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
     ct::resize(buffer, len, T::default());
     buffer
@@ -134,8 +134,8 @@ struct KeyPairParts<'a> {
 }
 
 impl KeyPairParts<'_> {
-    /// Algorithm 13, lines 19 and 20, and what Algorithm 16, line 3, takes from them: all of the
-    /// decapsulation key but its last 64 bytes, H(ek) and z.
+    /// Encodes lines 19 and 20 of Algorithm 13, and the part of line 3 of Algorithm 16 that depends
+    /// on them: all of the decapsulation key but its last 64 bytes, H(ek) and z.
     fn encode<K: Kernels>(&self, k: &K, p: &Params, ek: &mut [u8], dk: &mut [u8]) {
         self.encode_public(k, p, ek);
         let (s_part, rest) = dk.split_at_mut(384 * p.k);
@@ -453,7 +453,7 @@ pub fn decaps<K: Kernels>(
     scratch.wipe();
 }
 
-/// Line 9 of Algorithm 18: all ones where the ciphertexts are the same, else zero.
+/// Returns all ones if the ciphertexts are equal, otherwise zero (line 9 of Algorithm 18).
 ///
 /// Like [`choose`], a separate function in machine code, so that the constant-time scan can find
 /// it. The arguments fit into registers, because the scan treats values from memory as secret.

@@ -27,8 +27,8 @@ pub struct EncapsKey {
     pub(super) bytes: Vec<u8>,
     /// H(ek).
     pub(super) hash: [u8; 32],
-    /// In the NTT domain, `[row][column]`: A^T, and t_hat as its last row. Times y that is all that
-    /// a ciphertext takes from the key.
+    /// In the NTT domain, `[row][column]`: A^T, and t_hat as its last row. Multiplied by y, this is
+    /// everything that a ciphertext takes from the key.
     pub(super) matrix: Vec<KemPoly>,
     /// Whether it is a key at all: neither blank nor refused.
     expanded: bool,
@@ -361,7 +361,7 @@ fn entry_index(p: &Params, transposed: bool, entry: usize) -> &'static [u8; 2] {
     &INDEX[j][i]
 }
 
-/// SampleNTT (FIPS 203, Algorithm 7) of each entry from what was squeezed for it.
+/// Runs SampleNTT (FIPS 203, Algorithm 7) for each entry from its squeezed bytes.
 pub(super) fn parse_matrix<K: Kernels>(
     k: &K,
     p: &Params,

@@ -103,7 +103,7 @@ pub(super) struct Indices {
 }
 
 impl Indices {
-    /// Takes a digest of m bytes apart (Algorithm 19, lines 6 to 13).
+    /// Parses a digest of m bytes (Algorithm 19, lines 6 to 13).
     pub(super) fn new(p: &Params, digest: &[u8; M_MAX]) -> Self {
         let (md, rest) = digest.split_at((p.a as usize * p.k).div_ceil(8));
         let tree_bits = p.h - p.h_prime;

@@ -35,7 +35,7 @@ pub(super) struct Tree<'a> {
     /// Layer and tree, of type TREE: leaves are WOTS+ public keys; or layer, tree and key pair, of
     /// type FORS_TREE: leaves are those of FORS.
     pub(super) address: SlhAddress,
-    /// How many leaves of the same address come before this tree's: i * 2^a in FORS, else 0.
+    /// The number of leaves with equal addresses before this tree's: i * 2^a in FORS, otherwise 0.
     pub(super) offset: u32,
     pub(super) output: TreeOutput<'a>,
 }
@@ -51,7 +51,7 @@ pub(super) enum TreeOutput<'a> {
 }
 
 impl Tree<'_> {
-    /// Takes from the nodes of a level what is wanted of it.
+    /// Copies the requested nodes of a level to the output.
     fn emit(&mut self, n: usize, height: u32, level: u32, nodes: &[u8]) {
         match &mut self.output {
             TreeOutput::Path { leaf, path, .. } if level < height => {
@@ -178,8 +178,8 @@ fn wots_leaves<'a, K: Kernels>(
     kernels.slh_hash_many(&mut hashes);
 }
 
-/// From a level to a higher one. `nodes` is `[tree][nodes of the level][n]` before and behind; what the outputs
-/// need is taken on the way.
+/// Climbs from a level to a higher one. `nodes` is `[tree][nodes of the level][n]` before and
+/// after; nodes for the outputs are copied on the way.
 fn climb<K: Kernels>(
     kernels: &K,
     (n, height): (usize, u32),

@@ -58,7 +58,7 @@ impl VerifyKey {
         &self.context
     }
 
-    /// Makes it the key of an encoding; expanded only where it is known to be one.
+    /// Sets the key's encoding; `expanded` only if the key is known to be valid.
     pub(super) fn set(&mut self, p: &'static Params, bytes: &[u8], expanded: bool) {
         self.params = p;
         self.bytes.clear();
@@ -180,8 +180,8 @@ impl SigningKey {
         (&self.public.context, &self.bytes[..n], &mut self.top)
     }
 
-    /// Takes the first three parts of the encoding (and the fourth where there is one); what was is
-    /// wiped. Not a key yet.
+    /// Sets the first three parts of the encoding (and the fourth if present); the old key is
+    /// wiped. The result is not a key yet.
     pub(super) fn set(&mut self, p: &'static Params, bytes: &[u8]) {
         ct::wipe(&mut self.bytes);
         ct::resize(&mut self.bytes, p.sk_len(), 0);
@@ -193,7 +193,7 @@ impl SigningKey {
         self.public.set(p, &self.bytes[Self::public_range(p)], false);
     }
 
-    /// Makes it a key with the root that its top tree gives.
+    /// Completes the key with the root of its top tree.
     pub(super) fn finish(&mut self) {
         let p = self.params();
         let root = self.top.len() - p.n;

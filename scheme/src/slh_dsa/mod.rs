@@ -69,7 +69,7 @@ impl Scratch {
         Self::default()
     }
 
-    /// Overwrites what a kernel that was interrupted may have left of a secret.
+    /// Wipes the buffers that an interrupted kernel may have left secrets in.
     fn wipe(&mut self) {
         ct::wipe(&mut self.nodes);
         ct::wipe(&mut self.parents);

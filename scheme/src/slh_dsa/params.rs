@@ -142,7 +142,7 @@ impl Params {
         ((2 << self.h_prime) - 1) * self.n
     }
 
-    /// Where the part of layer j stands in a signature.
+    /// Returns the range of layer j's part in a signature.
     pub(super) fn layer(&self, j: u32) -> std::ops::Range<usize> {
         let from = self.n + self.fors_len() + j as usize * self.xmss_len();
         from..from + self.xmss_len()

@@ -24,15 +24,15 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(super) struct Pins(Vec<AtomicU64>);
 
 impl Pins {
-    /// No root signed yet.
+    /// Returns pins without a signed root.
     pub(super) fn new(p: &Params) -> Self {
         let layers = (1..).take_while(|&above| trees(p, above).is_some());
         let count = layers.filter_map(|above| trees(p, above)).sum();
         Pins(std::iter::repeat_with(AtomicU64::default).take(count).collect())
     }
 
-    /// Where a tree's pin is; none in the layers that have too many trees, and none for the top tree, whose root
-    /// is PK.root.
+    /// Returns the position of a tree's pin; `None` in layers with too many trees, and for the top
+    /// tree, whose root is PK.root.
     pub(super) fn place(p: &Params, layer: u32, tree: u64) -> Option<usize> {
         let above = (p.d - 1).checked_sub(layer).filter(|&above| above > 0)?;
         let count = trees(p, above)?;
@@ -45,8 +45,8 @@ impl Pins {
         self.0[place].load(Ordering::Relaxed) != 0
     }
 
-    /// Returns whether the root is the one that was signed before, which it becomes where none was.
-    /// Of two threads that come first one is told no where their roots differ.
+    /// Returns whether the root equals the one that was signed before; the first root is stored. If
+    /// two threads come first with different roots, one of them gets `false`.
     pub(super) fn holds(&self, place: usize, root: &[u8]) -> bool {
         let word = fold(root);
         let set = self.0[place].compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed);

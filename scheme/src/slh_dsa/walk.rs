@@ -226,8 +226,8 @@ pub(super) fn layer<K: Kernels>(
     }
 }
 
-/// Each node to the root of its tree, level by level (Algorithm 11, lines 8 to 18; Algorithm 17,
-/// lines 7 to 18). `nodes` is `[path][n]`.
+/// Climbs from each node to the root of its tree, level by level (Algorithm 11, lines 8 to 18;
+/// Algorithm 17, lines 7 to 18). `nodes` is `[path][n]`.
 fn climb<K: Kernels>(
     kernels: &K,
     n: usize,
@@ -263,7 +263,8 @@ fn climb<K: Kernels>(
     }
 }
 
-/// The digits of a message of n bytes and of its checksum (Algorithm 7, lines 1 to 7), `[len]`.
+/// Returns the digits of a message of n bytes and of its checksum (Algorithm 7, lines 1 to 7),
+/// `[len]`.
 fn digits(p: &Params, message: &[u8; N_MAX]) -> [u8; LEN_MAX] {
     let mut digits = [0; LEN_MAX];
     for (pair, byte) in digits.as_chunks_mut::<2>().0.iter_mut().zip(&message[..p.n]) {

@@ -69,7 +69,7 @@ impl VerifyKey {
         self.set().map_or(0, Set::signature_len)
     }
 
-    /// The set, the root, and what every hash begins with.
+    /// Returns the set, the root, and the common prefix of all hashes.
     pub(super) fn parts(&self) -> Option<(&'static Set, &[u8], &XmssContext)> {
         let (set, context) = self.set.as_ref()?;
         Some((set, &self.bytes[4..4 + set.n], context))

@@ -6,7 +6,8 @@ use crate::kernels::xmss::{N_MAX, STEPS_MAX, XmssAddress, XmssChain, XmssContext
 /// Bits of a digit: w is 16.
 const DIGIT: u32 = 4;
 
-/// The digits of what is signed, n bytes, and of its checksum (Algorithm 5, lines 1 to 12), four bits each.
+/// Returns the digits of the n signed bytes, and of their checksum (Algorithm 5, lines 1 to 12),
+/// four bits each.
 pub(super) fn digits(message: &[u8]) -> [u8; N_MAX + 2] {
     let n = message.len();
     let mut digits = [0; N_MAX + 2];

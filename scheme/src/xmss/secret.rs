@@ -63,7 +63,7 @@ impl Seeds {
 /// The secret of one tree.
 pub(super) struct Secret {
     pub(super) seeds: Arc<Seeds>,
-    /// Its layer, and which tree of that it is.
+    /// The layer, and the number of the tree in it.
     pub(super) layer: u32,
     pub(super) tree: u64,
 }
@@ -74,7 +74,8 @@ impl Secret {
         XmssAddress::new(self.layer, self.tree, OTS).with(XmssAddress::KEY_PAIR, leaf)
     }
 
-    /// Where the chains of one-time keys start, from the key at `first` on: `values[key][chain][n]`.
+    /// Computes the starts of the chains of one-time keys, from the key at `first` on:
+    /// `values[key][chain][n]`.
     fn chain_starts<'a, K: Kernels + ?Sized>(
         &self,
         k: &K,

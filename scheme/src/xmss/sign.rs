@@ -53,7 +53,7 @@ impl Layers for XmssLayers {
         if h > self.kept { h - (self.kept - 1).max(1) } else { 0 }
     }
 
-    /// All trees are of one seed: what tells them from each other is their address.
+    /// Derives the child from the only seed: trees differ by their addresses.
     fn child<K: Kernels + ?Sized>(
         &self,
         _: &K,

@@ -19,7 +19,7 @@ const TOGETHER: usize = 16;
 
 /// A signature on its way up.
 struct Way<'a> {
-    /// Where its verdict goes.
+    /// The index of its verdict.
     lane: usize,
     set: &'static Set,
     root: &'a [u8],
@@ -85,7 +85,7 @@ impl<'a> Way<'a> {
         (self.context, self.signature.layer(self.set, layer))
     }
 
-    /// Returns whether the layer is the same for both, and so what comes out of it.
+    /// Returns whether both have an equal layer, and so an equal result of it.
     fn shares(&self, other: &Way<'_>, layer: u32) -> bool {
         self.set == other.set && self.node == other.node && self.part(layer) == other.part(layer)
     }
