@@ -143,7 +143,7 @@ pub(crate) trait Steps<C, const N: usize>: Copy {
     /// its block, and the hash address is incremented.
     fn steps<const V: usize>(self, chains: &mut Chains<N>, steps: u32);
 
-    /// So many chains and fewer are quicker in another way.
+    /// Returns the number of chains up to which the other implementation is faster.
     fn few(self) -> usize;
 
     /// Runs a few chains in the other implementation.

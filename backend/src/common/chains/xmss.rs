@@ -22,7 +22,7 @@ pub(crate) trait Isa<const N: usize>: Compress<N> {
     /// Returns the instruction set for calls that use only the first `count` streams.
     fn with_streams(self, count: usize) -> Self;
 
-    /// So many jobs and fewer are quicker in another way.
+    /// Returns the number of jobs up to which the other implementation is faster.
     fn few(self) -> usize;
 
     /// Runs a few chains in the other implementation.
