@@ -21,7 +21,7 @@ use gabion_kms::store::{MemoryStore, Store};
 
 const ALGORITHMS: [(&str, &str); 2] = [("ed25519", "ed25519"), ("ml_dsa_65", "ml-dsa-65")];
 const MESSAGE: Message<'_> = Message::Pure { context: b"", message: &[7; 128] };
-/// Threads that ask at once, and what each asks for.
+/// The number of concurrent threads, and the number of requests of each.
 const THREADS: usize = 4;
 const EACH: usize = 1000;
 /// Bytes of a message that is long enough for its digest to be made by the caller.

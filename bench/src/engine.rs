@@ -32,7 +32,7 @@ use crate::machine::Machine;
 
 /// Key pairs that operations on fresh keys walk through; as many as the other workspace's.
 const KEYS: usize = 16;
-/// Samples of what takes long at least.
+/// The minimum samples of slow operations.
 const SLOW_SAMPLES_MIN: usize = 5;
 /// Fewest samples of a median.
 const SAMPLES_MIN: usize = 16;
@@ -316,7 +316,7 @@ fn check_equal(case: Case, what: &str, got: &[u8], expected: &[u8]) -> Result<()
     Err(Error::Failed(format!("{name}: {what} is not what the portable backend gives")))
 }
 
-/// Refuses a spoilt signature that verifies; `ran` and `status` are what became of its lane.
+/// Fails if a modified signature verifies; `ran` and `status` are the result of its lane.
 fn check_refused(case: Case, ran: Result<(), Error>, status: Status) -> Result<(), Error> {
     if ran.is_err() && status == Status::InvalidSignature {
         return Ok(());

@@ -48,7 +48,7 @@ const THREADS_USUAL: usize = 8;
 pub const MEMORY: usize = 4 << 30;
 /// Bytes of a slot of the device if none are named.
 pub const SLOT: usize = 256 << 20;
-/// How long a chunk may take.
+/// The time limit of a chunk.
 const AT_MOST: Duration = Duration::from_secs(60);
 /// A batch that would take so many times as long as its row may is left out.
 const TOO_LONG: f64 = 8.0;

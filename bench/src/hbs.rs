@@ -185,7 +185,7 @@ impl Bench {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// With the first signature, which makes the trees below the top.
+    /// Measures key generation, including the first signature, which makes the trees below the top.
     fn keygen<S: Secret + Sync>(
         &mut self,
         set: &Set,
@@ -305,7 +305,7 @@ impl<'k, 'e, S: Secret> Signer<'k, 'e, S> {
         Signer { key, ledger, messages: (0..batch).map(inputs::message).collect() }
     }
 
-    /// Begins again where no index is left, with the first trees.
+    /// Restarts with the first trees if no index is left.
     fn prepare(&mut self) -> Result<(), Error> {
         let left = self.ledger.remaining().map_err(gabion_engine::Error::from)?.left;
         if left < self.messages.len() as u64 {

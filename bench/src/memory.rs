@@ -62,7 +62,7 @@ pub struct Config {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Accepts and proves who it is.
+    /// Accepts connections and has a certificate.
     Server,
     /// Connects and verifies.
     Client,
@@ -80,7 +80,7 @@ struct Task {
     role: Role,
     /// Folder of `root.der`, `leaf.der` and `leaf.key`.
     credentials: PathBuf,
-    /// Where the parent listens.
+    /// The port on which the parent listens.
     port: u16,
 }
 
@@ -168,7 +168,7 @@ impl Bench<'_> {
         Ok(Ok([server, client]))
     }
 
-    /// Both ends as the parent plays them, server first; the credentials go to files.
+    /// Makes both ends for the parent, server first; the credentials are written to files.
     fn peers(&self, group: &str, signature: &str) -> Result<[Endpoint; 2], ossl::Error> {
         let context = &self.context;
         let signature = pairs::signature(signature)
@@ -273,7 +273,7 @@ impl ChildProcess {
         }
     }
 
-    /// Waits for the end, and reads what the child says.
+    /// Waits for the end, and reads the child's answer.
     fn finish(mut self) -> Result<Answer, Error> {
         self.answer()
     }

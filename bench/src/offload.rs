@@ -43,7 +43,7 @@ pub enum Way {
     Gabion,
     /// The core patch; the process has its switch on.
     Offload,
-    /// The engine's queue on the processor: what waits runs together.
+    /// The engine's queue on the processor: waiting jobs run together.
     Engine,
     /// The engine's queue on a GPU.
     Cuda,

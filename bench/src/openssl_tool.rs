@@ -19,7 +19,7 @@ use crate::tls::Provider;
 #[derive(Debug, Clone)]
 pub struct Openssl {
     program: PathBuf,
-    /// Whose code is asked to serve.
+    /// The provider that is to serve.
     provider: Provider,
     environment: Vec<(&'static str, OsString)>,
     /// Options that choose the providers; every subcommand takes them.
@@ -156,9 +156,9 @@ impl Openssl {
 /// An `openssl` command's support for an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Support {
-    /// Its names, of which the table's main one comes first; one at least.
+    /// Its names, the table's main one first; at least one.
     Served { kem_only: bool, names: Vec<String> },
-    /// It stands in the table of algorithms, and no provider of the command has it: why.
+    /// It is in the table of algorithms, but no provider of the command has it, with the reason.
     NotServed(String),
 }
 

@@ -28,7 +28,7 @@ pub(crate) use pki::{Certificate, Key, KeyShape, Subject, derive_provider, kem_p
 
 use symbols::{Crypto, OsslLibCtx, OsslParam, OsslProvider, Tls};
 
-/// `OPENSSL_INIT_NO_LOAD_CONFIG`: an `openssl.cnf` of the machine must not change what is measured.
+/// `OPENSSL_INIT_NO_LOAD_CONFIG`: the machine's `openssl.cnf` must not influence the measurement.
 const INIT_NO_LOAD_CONFIG: u64 = 0x80;
 /// `OPENSSL_INIT_NO_ATEXIT`: worker threads may outlive `main`, so nothing is torn down at exit.
 const INIT_NO_ATEXIT: u64 = 0x0008_0000;
@@ -186,7 +186,7 @@ impl Ossl {
         if status > 0 { Ok(()) } else { Err(self.call_error(what)) }
     }
 
-    /// Takes ownership of a new object; null is a failed call.
+    /// Takes ownership of a new object; null means that the call failed.
     fn owned<T>(
         &self,
         what: &str,

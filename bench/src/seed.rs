@@ -123,7 +123,7 @@ pub fn measure(config: &Config, mut done: impl FnMut(&Row)) -> Result<Vec<Row>, 
     Ok(rows)
 }
 
-/// A row's outcome for each provider, who take turns.
+/// Returns a row's outcome for each provider; the providers take turns.
 fn outcomes(
     config: &Config,
     contexts: &[Context],
@@ -171,7 +171,7 @@ struct Sums {
     last_byte: Vec<u64>,
     /// Elapsed nanoseconds to it, one for each connection over the loopback.
     elapsed: Vec<u64>,
-    /// By number of threads: handshakes and elapsed seconds.
+    /// Handshakes and elapsed seconds, by number of threads.
     threads: Vec<(usize, u64, f64)>,
 }
 

@@ -244,7 +244,7 @@ impl Plan {
     }
 }
 
-/// Who takes turns, stack by stack.
+/// Returns the providers that take turns, stack by stack.
 fn lanes(
     config: &Config,
     group: &Group,
@@ -280,7 +280,7 @@ fn is_of(stack: Stack, provider: Provider) -> bool {
     }
 }
 
-/// Who takes turns under rustls.
+/// Returns the providers that take turns under rustls.
 fn rustls_providers(asked: &[Provider], group: &Group) -> Result<Vec<Provider>, Error> {
     if asked.is_empty() {
         let lacks = group.only_ours || ["SecP384r1MLKEM1024", "MLKEM512"].contains(&group.name);

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cpu_time::thread_cpu_ns;
 
-/// How long a calibration is trusted, in nanoseconds. The clock moves over milliseconds.
+/// The validity of a calibration in nanoseconds. The clock moves over milliseconds.
 const CALIBRATION_LIFETIME_NS: f64 = 100_000.0;
 
 /// A sample whose wall time exceeds its CPU time by more than this was interrupted, nanoseconds.

@@ -122,7 +122,7 @@ pub struct Spread {
 }
 
 impl Default for Spread {
-    /// Of a row that does not say it: no numbers.
+    /// Returns NaNs, for rows without a spread.
     fn default() -> Spread {
         Spread { p20: f64::NAN, p80: f64::NAN }
     }
@@ -283,7 +283,7 @@ pub struct Ratios {
 }
 
 impl Default for Ratios {
-    /// Of a row that does not say it: no numbers.
+    /// Returns NaNs, for rows without ratios.
     fn default() -> Ratios {
         Ratios { p50_ratio: f64::NAN, cpu_ratio: f64::NAN, rate_ratio: f64::NAN }
     }

@@ -17,7 +17,7 @@ pub enum Operation {
     Decaps,
     /// A 32-byte message to its signature: pure, empty context, deterministic.
     Sign,
-    /// Of such a signature.
+    /// Verification of such a signature.
     Verify,
     /// Private key and another's encoded public key to the secret that they share.
     Derive,
@@ -129,7 +129,7 @@ pub struct Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Randomness {
-    /// From the caller: the result is the same in every correct library.
+    /// Given by the caller: all correct libraries return equal results.
     Given,
     /// The library draws it; the public interface has no other way, or the other way is slower.
     Drawn,

@@ -219,7 +219,7 @@ impl Record {
 }
 
 impl RunFile {
-    /// Its handshakes with each provider, and the engine's operations, as rows.
+    /// Returns the file's handshakes with each provider, and the engine's operations, as rows.
     fn records(self) -> Vec<Record> {
         let RunFile { date, gabion, commit, openssl, tls, engine } = self;
         let machine = engine.first().map(|row| row.timing.machine.clone()).unwrap_or_default();

@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// It has.
+    /// The row has figures.
     #[default]
     Measured,
-    /// Its algorithms were dropped, and nothing followed them.
+    /// The algorithms were dropped without a successor.
     NoSuccessor,
-    /// Neither OpenSSL nor the provider serves it; `note` says what is missing.
+    /// Neither OpenSSL nor the provider serves it; `note` names the missing part.
     NotServed,
 }
 

@@ -212,7 +212,8 @@ pub fn run_speed(args: SpeedArgs) -> Result<u8, Failure> {
     args.common.finish(&result, result.results.len(), &speed_table(&result), failures)
 }
 
-/// Whose code worked, by our provider's counters; what is not in its table it cannot serve.
+/// Returns the provider that worked, by our provider's counters; it cannot serve algorithms outside
+/// of its table.
 fn served_by(
     asked: Provider,
     algorithm: &str,

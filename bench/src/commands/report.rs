@@ -37,7 +37,7 @@ pub struct Args {
     out: PathBuf,
 }
 
-/// Largest file that is read: a hundred times what a full run gives.
+/// Maximum length of a file: a hundred times the output of a full run.
 const FILE_MAX: u64 = 256 << 20;
 
 /// Runs the command.

@@ -43,7 +43,7 @@ pub struct Args {
     seconds: f64,
 }
 
-/// Lanes of the rows that show what batches bring.
+/// Lanes of the rows that show the gain of batches.
 const BATCH: usize = 64;
 /// The group and the certificates that are shown.
 const GROUP: &str = "X25519MLKEM768";
@@ -223,7 +223,7 @@ fn prepare(path: &std::path::Path, text: &[u8]) -> Result<Output, Failure> {
     Output::prepare(place, text, Access::Public, OverwritePolicy::Replace)
 }
 
-/// Makes the folder of `path` and refuses what can't be written there, before anything is measured.
+/// Makes the folder of `path` and fails if it is not writable, before anything is measured.
 fn make_writable(path: &std::path::Path) -> Result<(), Failure> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|cause| {

@@ -32,7 +32,7 @@ pub trait Card: Device {
     fn energy_mj(&self) -> Option<u64>;
 }
 
-/// How long a kernel may take that is timed.
+/// The time limit of a timed kernel.
 const AT_MOST: Duration = Duration::from_secs(60);
 
 /// A card that counts its copies and runs its kernels one after the other while they are timed: events around a

@@ -34,7 +34,7 @@ pub struct Lanes<'a> {
 
 /// Lanes of each batch whose results are compared.
 const SAMPLE: usize = 256;
-/// Where arrays begin, for copies of whole lines.
+/// The alignment of arrays, for copies of whole lines.
 const ALIGNMENT: usize = 256;
 
 impl<'a> Lanes<'a> {

@@ -169,7 +169,7 @@ fn run(backend: &dyn Backend, lanes: usize, operation: Work<'_>) -> Result<(), E
     Err(Error::Failed(format!("inputs are not made: {} says {ran:?}", backend.name())))
 }
 
-/// Makes some items, and what must come out.
+/// Makes some items, and the expected outputs.
 fn part(
     case: Case,
     known: &ExpandedKeys,

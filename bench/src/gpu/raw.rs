@@ -18,7 +18,7 @@ const STEPS_FIRST: u32 = 3;
 const BLOCK: u32 = 128;
 /// Threads of a multiprocessor, at most; several times as many run one after the other.
 const RESIDENT: u32 = 2048;
-/// How long a launch may take.
+/// The time limit of a launch.
 const AT_MOST: Duration = Duration::from_secs(10);
 /// States that are compared.
 const COMPARED: usize = 64;
@@ -124,7 +124,7 @@ fn permute(state: &mut [u8]) {
     words.iter_mut().zip(lanes).for_each(|(word, lane)| *word = lane.to_le_bytes());
 }
 
-/// Of the block that is the state twice.
+/// Compresses the block that consists of the state twice.
 fn compress(state: &mut [u8]) {
     let (words, _) = state.as_chunks_mut::<4>();
     let mut h: [u32; 8] = std::array::from_fn(|i| u32::from_le_bytes(words[i]));

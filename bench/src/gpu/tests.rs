@@ -166,7 +166,7 @@ fn signatures_are_verified_and_what_is_declined_is_said() {
     assert_eq!(left_out, 2, "{events:?}");
 }
 
-/// Without a device: what goes in and what must come out are the processor's own.
+/// Checks without a device that a processor's own inputs give the expected outputs.
 #[test]
 fn every_case_has_inputs_that_a_processor_takes() {
     let all = cpus();

@@ -16,9 +16,9 @@ use crate::cpu_time::process_cpu_ns;
 
 /// Fewest batches of a thread.
 const BATCHES_MIN: usize = 3;
-/// How often a batch that finds no place is tried again.
+/// The number of retries of a batch that finds no slot.
 const TRIES: usize = 200;
-/// Shorter times tell nothing of energy: counters are renewed some ten times a second.
+/// The minimum time for measuring energy: counters are updated some ten times a second.
 const ENERGY_SECONDS: f64 = 0.4;
 
 /// One thread's batch times and how many outputs it compared.
@@ -193,7 +193,7 @@ fn run<D: Card>(cuda: &Cuda<InstrumentedCard<D>>, batch: &mut Lanes<'_>) -> Resu
     Ok(false)
 }
 
-/// Microseconds that such a share of batches took at most; `sorted` has nanoseconds.
+/// Returns the percentile in microseconds of batch times; `sorted` has nanoseconds.
 fn percentile(sorted: &[u64], share: f64) -> f64 {
     let rank = (share * sorted.len() as f64).ceil() as usize;
     let ns = sorted.get(rank.saturating_sub(1)).or(sorted.last());

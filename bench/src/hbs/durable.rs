@@ -41,7 +41,7 @@ pub use gabion_rows::hbs::Durable as Row;
 const SIGNATURES_MIN: u64 = 1 << 15;
 /// Indexes that are reserved at once.
 const RESERVED: [usize; 3] = [1, 64, 1024];
-/// How often everything is measured; a figure is the middle one.
+/// The number of rounds; a figure is the median.
 const ROUNDS: usize = 5;
 /// Bytes of a block of the state.
 const BLOCK: usize = 4096;
@@ -225,7 +225,7 @@ struct OnDisk<'a> {
     disk: CountingDisk,
     around: Environment,
     made: GeneratedKey,
-    /// How many were written.
+    /// The number of keys written so far.
     number: u32,
     open: Option<gabion_state::Signer>,
     messages: Vec<[u8; 32]>,
@@ -251,7 +251,8 @@ impl<'a> OnDisk<'a> {
         Ok(OnDisk { engine, set, folder, disk, around, made, number, open, messages })
     }
 
-    /// Writes a new key, opens it, and signs one reservation with it, so that nothing of its beginning is timed.
+    /// Writes a new key, opens it, and signs one reservation with it, so that no initialization is
+    /// timed.
     fn open(&mut self, what: &Workload<'_>) -> Result<(), Error> {
         self.open = None;
         self.number += 1;

@@ -20,9 +20,9 @@ pub struct Set {
 }
 
 enum Scheme {
-    /// With digits of w bits.
+    /// HSS with digits of w bits.
     Hss { w: u32 },
-    /// With digits of 4 bits; a row of the standard.
+    /// XMSS with digits of 4 bits; a row of the standard.
     Xmss(&'static str),
 }
 
@@ -86,7 +86,7 @@ struct Parts {
     steps: f64,
     /// All chains of a verification, which begin in their middles.
     rests: f64,
-    /// The one-time public key of the ends of its chains.
+    /// The compression of chain ends into the one-time public key.
     key: Count,
     /// A leaf of it.
     leaf: f64,

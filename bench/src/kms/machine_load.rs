@@ -81,8 +81,8 @@ impl Counts {
         Ok(Counts { own_ns: of_server + process_cpu_ns(), ..counts })
     }
 
-    /// The first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal; what follows is counted in
-    /// those already.
+    /// Parses the first line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal;
+    /// the following fields are included in those already.
     fn of(stat: &str) -> Option<Self> {
         let fields = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
         let fields = fields.take(8).map(str::parse).collect::<Result<Vec<u64>, _>>().ok()?;
@@ -111,7 +111,7 @@ impl Turn {
         }
     }
 
-    /// Of no time: nothing.
+    /// Returns the share of the total; 0 for an empty interval.
     fn share(&self, ticks: f64) -> f64 {
         if self.total > 0.0 { ticks / self.total } else { 0.0 }
     }

@@ -28,7 +28,7 @@ enum Payload {
     HealthCheck,
     Sign(Sign),
     Verify(Verify),
-    /// By Vault's path, which has batches.
+    /// Signatures in one request, by Vault's path, which has batches.
     SignMany(String, Value),
 }
 

@@ -30,11 +30,11 @@ pub struct ServerProcess {
 struct Task {
     folder: PathBuf,
     has_core: bool,
-    /// Whose requests are run together, as the configuration has it.
+    /// The requests that the server coalesces, as in the configuration.
     coalesce: String,
     /// Keys to make first; they are named by [`fill::name`].
     keys: usize,
-    /// Of a store that there is.
+    /// The token of an existing store.
     token: Option<String>,
 }
 

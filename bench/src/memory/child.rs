@@ -50,7 +50,7 @@ impl Probe {
         }
     }
 
-    /// The counts; the peak starts over from what is live.
+    /// Returns the counts, and restarts the peak from the live bytes.
     fn take(&self) -> Heap {
         let mut heap = Heap::default();
         // SAFETY: `heap` is writable and has the layout of the library's.

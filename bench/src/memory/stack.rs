@@ -2,11 +2,11 @@
 
 /// The pattern that the stack is painted with.
 const PATTERN: u64 = 0xa5a5_5a5a_c3c3_3c3c;
-/// How far down is painted, in bytes.
+/// The painted depth in bytes.
 pub(super) const PAINTED: usize = 1 << 20;
 /// Stack that a thread needs to be painted that far.
 pub(super) const THREAD: usize = 2 * PAINTED;
-/// Bytes below the painter's own frame that stay as they are: it works there itself.
+/// Bytes below the painter's own frame that are not painted, because it works there itself.
 const MARGIN: usize = 2048;
 
 /// Runs `work` on painted stack, and returns how many bytes below this call it reached: at least

@@ -29,7 +29,7 @@ const X509_V_OK: c_long = 0;
 pub(crate) enum Role {
     /// Connects and verifies the other end.
     Client,
-    /// Accepts and proves who it is.
+    /// Accepts connections and has a certificate.
     Server,
 }
 
@@ -86,18 +86,18 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Has a server demand a certificate under `root` of its clients: mutual authentication.
+    /// Makes a server require client certificates under `root`: mutual authentication.
     ///
     /// # Errors
-    /// `Call` when the root is not taken.
+    /// `Call` if the root is rejected.
     pub(crate) fn demand_client(&self, root: &Certificate) -> Result<(), Error> {
         self.verify(SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, root)
     }
 
-    /// Gives this end the certificate and the key that it proves itself by.
+    /// Sets the certificate and the key of this end.
     ///
     /// # Errors
-    /// `Call` when TLS has no scheme for the key, or key and certificate do not match.
+    /// `Call` if TLS has no scheme for the key, or if key and certificate do not match.
     pub(crate) fn identify(&self, key: &Key, certificate: &Certificate) -> Result<(), Error> {
         let ossl = self.context.ossl();
         let raw = self.raw.as_ptr();
@@ -176,10 +176,10 @@ impl Endpoint {
     }
 }
 
-/// Two memory BIOs, one for each direction: what the wire is to a pair of connections.
+/// Two memory BIOs, one for each direction: the network between a pair of connections.
 ///
-/// A BIO counts the bytes that pass, so the counts are what a network would have carried, record
-/// headers included.
+/// A BIO counts the bytes that pass, so the counts equal those on a network, including record
+/// headers.
 pub(crate) struct Wire {
     to_server: Handle<Bio>,
     to_client: Handle<Bio>,
@@ -208,14 +208,14 @@ impl Wire {
     }
 }
 
-/// Where one side of a handshake stands.
+/// The state of one side of a handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// It waits for the other side.
     Waiting,
     /// An operation paused it; see [`Connection::descriptors`].
     Paused,
-    /// It is through.
+    /// The handshake is complete.
     Finished,
 }
 

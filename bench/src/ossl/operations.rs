@@ -92,7 +92,7 @@ impl Key {
         Ok(signature)
     }
 
-    /// Refuses what is no signature of the message.
+    /// Verifies a signature of a message.
     pub(crate) fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), Error> {
         let what = "verifying";
         let (ossl, crypto) = (self.context.ossl(), &self.context.ossl().crypto);

@@ -80,15 +80,15 @@ impl<'e> Connection<'e> {
         Ok(read)
     }
 
-    /// Says that this side will send no more: the close_notify alert.
+    /// Sends the close_notify alert: this side will send no more.
     ///
     /// # Errors
-    /// `Call` when the alert could not be sent.
+    /// `Call` if the alert could not be sent.
     pub(crate) fn close(&mut self) -> Result<(), Error> {
         let ossl = self.endpoint.context.ossl();
         // SAFETY: a live connection whose handshake is over.
         let status = unsafe { (ossl.tls.SSL_shutdown)(self.raw.as_ptr()) };
-        // 0 means that the peer's alert has not come yet, which is no failure.
+        // 0 means that the peer's alert has not come yet, which is not a failure.
         ossl.done("closing the connection", if status < 0 { status } else { 1 })
     }
 }

@@ -18,7 +18,7 @@ use super::{ANSWER, HOST, PACKET, Pair};
 use crate::Error;
 use crate::ossl::{self, Connection, Endpoint};
 
-/// How long one side waits for the other.
+/// The time for which one side waits for the other.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Connects until `length` is over, once at least, and hands each connection's nanoseconds to `done`.
@@ -51,7 +51,7 @@ pub(super) fn measure(
     })
 }
 
-/// From the connecting to the last byte of the answer, in nanoseconds.
+/// Returns the nanoseconds from connecting to the last byte of the answer.
 fn ask(
     client: &Endpoint,
     listener: &TcpListener,

@@ -19,7 +19,8 @@ const fn row(group: &'static str, server: OldSide, client: OldSide) -> Old {
     Old { group, server, client }
 }
 
-/// In the published order; the three rows with P-521 were measured with slower arithmetic.
+/// The published rows in their order; the three rows with P-521 were measured with slower
+/// arithmetic.
 pub(super) const OLD: [Old; 16] = [
     row("ECC_SECP256R1", side(801, 0.689, 419.2, 1236.204), side(801, 0.687, 378.542, 1292.002)),
     row("ECC_SECP384R1", side(629, 0.809, 378.892, 1141.27), side(629, 0.805, 342.942, 1192.073)),

@@ -11,8 +11,8 @@ use crate::ossl::{self, Certificate, Context, Key, Ossl, Subject};
 /// Name that the server's certificate is for and the client insists on.
 pub(crate) const HOST: &std::ffi::CStr = c"localhost";
 
-/// DER of what the two sides hold. Made once and read into each provider's context, so that all
-/// providers work on the same keys, and each gets them the way a server gets its key file.
+/// The DER of both sides' credentials. Made once and read into each provider's context, so that all
+/// providers work on equal keys, and each reads them like a server reads its key file.
 #[derive(Clone, Serialize, Deserialize)]
 pub(crate) struct Credentials {
     /// The client's root: self-signed.

@@ -72,7 +72,7 @@ impl Lane {
         Ok(Lane { place: Location::Remote(remote), probe })
     }
 
-    /// Ends what the lane has elsewhere, which has to show that it did these handshakes.
+    /// Ends the lane's process, if it has one, which has to report these handshakes.
     pub(super) fn finish(self, plan: &Plan, handshakes: u64) -> Result<(), Error> {
         match self.place {
             Location::Local { .. } | Location::Rustls(_) => Ok(()),
@@ -204,7 +204,7 @@ pub(super) fn shake(
     Err(Error::Failed(format!("a handshake did not finish within {TURNS_MAX} turns of both sides")))
 }
 
-/// Refuses a handshake that did not negotiate what was asked for.
+/// Fails if a handshake did not negotiate the requested parameters.
 fn check_negotiated(
     provider: Provider,
     plan: &Plan,
@@ -329,7 +329,7 @@ pub(super) fn measure(lanes: &[Lane], plan: &Plan) -> Result<Vec<Vec<Slice>>, Er
     }
 }
 
-/// One entry of the schedule: a lane's turn, and which of its slices it is (none: warming up).
+/// One entry of the schedule: a lane's turn, and the number of its slice (`None`: warming up).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Turn {
     lane: usize,

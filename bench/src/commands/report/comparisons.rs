@@ -118,7 +118,7 @@ fn subject(subject: &Subject) -> Vec<String> {
     ]
 }
 
-/// The best of each operation of other libraries where there is nothing of ours.
+/// Returns the best of each operation of other libraries that the engine lacks.
 fn alone(peers: &[&Peer]) -> Vec<Vec<String>> {
     let subjects = latest(peers, |row| &row.timing.subject);
     let best = subjects.into_iter().filter_map(|row| compare::best(&row.timing.subject, peers));

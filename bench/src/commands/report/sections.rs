@@ -88,7 +88,8 @@ fn values(records: &[&Record], of: impl Fn(&Origin) -> Option<String>) -> Vec<St
     values
 }
 
-/// With which Gabion and OpenSSL rows were measured, and when, as far as they say so.
+/// Returns the versions of Gabion and OpenSSL that rows were measured with, and the dates, as far
+/// as they are recorded.
 fn versions(records: &[&Record]) -> String {
     let mut words = values(records, |origin| {
         let commit = origin.commit.as_ref().map(|commit| format!(" ({commit})"));
@@ -109,7 +110,8 @@ fn versions(records: &[&Record]) -> String {
     words.join(", ")
 }
 
-/// The kernels and compilers of a machine's rows, in a sentence, and what else they say of their making.
+/// Returns the kernels and compilers of a machine's rows, in a sentence, with the versions and
+/// dates.
 fn systems(records: &[&Record]) -> String {
     let systems = distinct(records.iter().filter_map(|record| match &record.origin.machine {
         Host::Machine(machine) => Some(format!("{}, {}", machine.kernel, machine.compiler)),
@@ -541,7 +543,7 @@ fn connection_cells(rows: &[&Connections]) -> Vec<Vec<String>> {
     table_rows
 }
 
-/// Whose code an operation was.
+/// Returns the name of the code that served an operation.
 fn served_by(provider: Option<Provider>) -> String {
     match provider {
         Some(Provider::Default) => "OpenSSL".to_owned(),

@@ -107,7 +107,7 @@ fn make_certificates(openssl: &Openssl<'_>, algorithm: &str) -> Result<(), Strin
     Ok(())
 }
 
-/// Reads what `s_client` said and what both sides counted.
+/// Parses the output of `s_client` and the counters of both sides.
 fn read(
     said: &str,
     certificate: &str,
