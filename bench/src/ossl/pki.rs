@@ -58,7 +58,7 @@ impl Key {
         };
         ossl.done(&what, shaped)?;
         let mut raw = ptr::null_mut();
-        // The contents of a certificate that [`Certificate::issue`] writes.
+        // SAFETY: a generator that was initialised; `raw` takes the new reference.
         ossl.done(&what, unsafe { (crypto.EVP_PKEY_generate)(generator.as_ptr(), &mut raw) })?;
         let raw = ossl.owned(&what, raw, crypto.EVP_PKEY_free)?;
         Ok(Key { raw, context: context.clone() })
@@ -102,7 +102,7 @@ pub(crate) struct Certificate {
     context: Context,
 }
 
-/// The contents that [`Certificate::issue`] writes.
+/// The contents of a certificate that [`Certificate::issue`] writes.
 pub(crate) struct Subject<'a> {
     /// Common name.
     pub(crate) name: &'a str,
