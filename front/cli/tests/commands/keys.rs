@@ -144,7 +144,8 @@ fn two_outputs_that_are_one_file_are_refused_however_they_are_spelt() {
     CommandResult::of(work.command(&keygen).stdout(into).output().unwrap())
         .fails(2)
         .says("same file");
-    // Two distinct files are accepted, whatever their names have in common, and so is /dev/null twice.
+    // Two distinct files are accepted, whatever their names have in common, and so is /dev/null
+    // twice.
     work.gabion(&["keygen", "ML-DSA-44", "--out", "here/x", "--pub", "folder/x"]).ok();
     work.gabion(&["keygen", "ML-DSA-44", "--out", "/dev/null", "--pub", "/dev/null"]).ok();
     work.gabion(&["keygen", "ML-DSA-44", "--force", "--out", "link2", "--pub", "K"]).ok();
