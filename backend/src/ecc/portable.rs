@@ -45,7 +45,7 @@ fn montgomery(private: &[u8]) -> Option<StaticSecret> {
 pub(super) fn scalar<C: CurveArithmetic>(private: &[u8]) -> Option<Zeroizing<NonZeroScalar<C>>> {
     let bytes = Zeroizing::new(FieldBytes::<C>::try_from(private).ok()?);
     let found = NonZeroScalar::<C>::from_repr(*bytes);
-    // Whether they are a private key is what the caller is told; which one it is is not.
+    // The caller learns whether the bytes are a private key, and nothing else about them.
     let is_one = ct::declassified(found.is_some().unwrap_u8()) == 1;
     let other = NonZeroScalar::<C>::new(C::Scalar::ONE).into_option()?;
     let chosen = Zeroizing::new(found.unwrap_or(other));

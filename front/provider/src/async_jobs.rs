@@ -368,8 +368,8 @@ fn key() -> *const c_void {
     (&raw const KEY).cast()
 }
 
-/// The waiter of a wait context, a new one where it has none. None where there is no descriptor, or
-/// the one that there is is still waited for or another process's.
+/// Returns the waiter of a wait context, which is created if it is missing. Returns `None` if no
+/// descriptor can be created, or if the waiter is in use or belongs to another process.
 fn waiter_of<'a>(
     fibres: &Fibres,
     context: NonNull<WaitCtx>,

@@ -32,7 +32,8 @@ impl Kms {
 
     /// Returns whether a key of the service itself exists.
     ///
-    /// # Errors Errors of the store.
+    /// # Errors
+    /// If the store fails.
     pub fn has_own(&self, key: OwnKey) -> Result<bool, Error> {
         let is_opened = match key {
             OwnKey::WrappingXWing => self.state.wrappers.x_wing.get().is_some(),
