@@ -1,4 +1,5 @@
-# The packages of `make dist`, each as a description for nfpm. Sourced by script/dist.
+# The packages of `make dist`, each as a description for nfpm. Sourced by script/dist
+# and tests/packages/build, after script/tools.
 #
 #   gabion                    the command, its manual pages and completions
 #   gabion-bench              the command that measures
@@ -8,19 +9,11 @@
 #   libgabion1, libgabion-dev the C library, and what programs are compiled with
 
 nfpm_version=v2.45.2
-tools=${XDG_CACHE_HOME:-$HOME/.cache}/gabion/tools
 maintainer='The Gabion authors <maintainers@gabion.invalid>'
 packages='gabion gabion-bench gabion-kms gabion-openssl gabion-openssl-provider libgabion1 libgabion-dev'
 
-# build_nfpm  builds the program that writes packages, in a folder of its own: two builds at the same time do not meet.
-build_nfpm() {
-    nfpm_folder=$(mktemp -d)
-    GOBIN=$nfpm_folder go install "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" &&
-        mkdir -p "$tools/bin" && mv "$nfpm_folder/nfpm" "$tools/bin/nfpm-$nfpm_version"
-    nfpm_status=$?
-    rm -rf "$nfpm_folder"
-    return $nfpm_status
-}
+# build_nfpm  builds the program that writes packages.
+build_nfpm() { go_tool nfpm "$nfpm_version" github.com/goreleaser/nfpm/v2/cmd/nfpm; }
 
 # describe PACKAGE FORMAT  prints the description. FORMAT is deb or rpm; files are those of $stage/FORMAT/PACKAGE.
 describe() {

@@ -65,14 +65,19 @@ const SUITES: &[Suite] = &[
     Suite {
         name: "reproducible",
         packages: &["gabion-provider", "gabion-capi"],
-        paths: &["script/dist", "script/dist-check", "tests/packages/reproducible.sh"],
+        paths: &[
+            "script/dist",
+            "script/dist-check",
+            "script/tools",
+            "tests/packages/reproducible.sh",
+        ],
         tools: &[],
         uses_bundle: false,
     },
     Suite {
         name: "survival",
         packages: &["gabion-cli", "gabion-provider"],
-        paths: &["packaging", "script/dist", "tests/packages", "tests/packages.sh"],
+        paths: &["packaging", "script/dist", "script/tools", "tests/packages", "tests/packages.sh"],
         tools: &[],
         uses_bundle: false,
     },
