@@ -36,9 +36,10 @@ hooks:
 	printf '%s\n' '#!/bin/sh' 'exec cargo run --quiet --package xtask -- commit-msg "$$1"' >"$$(git rev-parse --git-path hooks)/commit-msg"
 	chmod +x "$$(git rev-parse --git-path hooks)/commit-msg"
 
-# Counts of what makes text hard to read.
+# Counts of what makes text hard to read, and the checks of Vale.
 words:
 	cargo run --quiet --package xtask -- words
+	tests/prose/prose.sh
 
 # Engine, TLS and other libraries' figures of this machine: bench/results/*-NAME.ndjson.
 NAME ?= $(shell uname -m)
