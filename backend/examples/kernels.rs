@@ -19,7 +19,7 @@ fn main() {
 
 #[cfg(not(target_arch = "x86_64"))]
 fn main() -> std::process::ExitCode {
-    eprintln!("This table needs the time-stamp counter of x86-64; there is none here.");
+    eprintln!("This table needs the time-stamp counter of x86-64 processors.");
     std::process::ExitCode::from(3)
 }
 

@@ -289,7 +289,7 @@ fn key<'e, S: Secret + Sync>(
 ) -> Result<StatefulKey<'e, S>, Error> {
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let key = StatefulKey::generate(engine, secret, &[], threads, &mut go_on)?;
-    key.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))
+    key.ok_or_else(|| Error::Failed("key generation was stopped".to_owned()))
 }
 
 /// A key that signs by a ledger in memory, from the first index on and then again.

@@ -90,7 +90,7 @@ impl Ossl {
         let tls = Tls::open(&soname("libssl", major))?;
         if crypto.OpenSSL_version as usize != tls.OpenSSL_version as usize {
             return Err(Error::NotReady(format!(
-                "{} is bound to another libcrypto than the one beside it; unset LD_PRELOAD and \
+                "{} is bound to another libcrypto than the one next to it; unset LD_PRELOAD and \
                  LD_LIBRARY_PATH, or build the bundle with its own run path",
                 soname("libssl", major).display()
             )));
@@ -229,7 +229,7 @@ fn find_library_folder(prefix: &Path) -> Result<PathBuf, Error> {
         }
     }
     Err(Error::NotReady(format!(
-        "no OpenSSL at {}: lib/libcrypto.so.3 is not there; build the bundle with `gabion bundle \
+        "no OpenSSL at {}: lib/libcrypto.so.3 is missing; build the bundle with `gabion bundle \
          build`, or name another one with --prefix or GABION_OPENSSL_PREFIX",
         prefix.display()
     )))

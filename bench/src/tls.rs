@@ -344,7 +344,7 @@ pub(crate) fn context_for(
         Provider::Default => Context::new(ossl, modules, &["default"], None),
         // This process's libcrypto has the switch off, and would serve in another's name.
         Provider::Offload => Err(ossl::Error::NotReady(
-            "the provider `offload` runs in a process of its own, which only `gabion bench tls` \
+            "the provider `offload` runs in a separate process, which only `gabion bench tls` \
              starts, and not for a table"
                 .into(),
         )),

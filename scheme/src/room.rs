@@ -25,7 +25,7 @@ const STACK: usize = 2 << 20;
 /// # Errors
 /// [`Error::NoMemory`] where the system maps no stack; then the work has not run.
 pub fn with_room<T>(work: impl FnOnce() -> T) -> Result<T, Error> {
-    let stack = DefaultStack::new(STACK).map_err(|_| Error::NoMemory("a stack of its own"))?;
+    let stack = DefaultStack::new(STACK).map_err(|_| Error::NoMemory("a separate stack"))?;
     Ok(on_stack(stack, work))
 }
 

@@ -63,8 +63,8 @@ pub(crate) fn look(name: &OsStr, layout: &Layout, variables: &[(&str, OsString)]
         && let Some(version) = embedded(&program)
     {
         findings.unseen.push(format!(
-            "{shown} has an OpenSSL of its own within ({version}) and loads none of the bundle: the \
-             checks say nothing of it; `gabion preflight --pid` says what a running process uses"
+            "{shown} contains an OpenSSL ({version}) and loads no library of the bundle: the checks \
+             do not cover it; `gabion preflight --pid` says what a running process uses"
         ));
     }
     findings

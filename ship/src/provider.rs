@@ -160,7 +160,7 @@ pub fn install(installed: &InstalledOpenssl, module: &Path) -> Result<(PathBuf, 
 pub fn configuration(installed: &InstalledOpenssl) -> String {
     format!(
         "# Gabion's provider for OpenSSL {version}: add this to {conf},\n\
-         # or save it as a file of its own and name it in OPENSSL_CONF.\n\
+         # or save it as a separate file and name it in OPENSSL_CONF.\n\
          # A file that has an openssl_conf line and these sections already: add the lines that are\n\
          # missing to the sections that it names. `default` must stay activated, and the question\n\
          # mark must stay: without either nothing works.\n\

@@ -293,7 +293,7 @@ fn check_anchors(
             // A folder mounted twice has several names without symbolic links.
             if disk.identity(above).map_err(at)? == folder {
                 let reason = "an anchor in its key's folder, or below, is copied and restored with it; name another \
-                    folder, or give the key one of its own";
+                    folder, or give the key a separate one";
                 return Err(unsafe_state(anchor, reason));
             }
         }

@@ -229,8 +229,8 @@ fn served_by(
     let Some(row) = row else { return Ok(None) };
     let counted = stats::read(counters).map_err(|error| {
         Failure::NotReady(format!(
-            "the provider `gabion` kept no counters, so nobody knows who served: {error}; \
-             `gabion doctor` says whether it loads"
+            "the provider `gabion` wrote no counters, so it is unknown which provider served: \
+             {error}; `gabion doctor` says whether it loads"
         ))
     })?;
     let calls: u64 = counted

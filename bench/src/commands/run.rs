@@ -256,7 +256,7 @@ fn table(rows: &Handshakes, ours: &[Timing], stock: &Stock) -> String {
         text.push_str(line.trim_end());
         text.push('\n');
     };
-    line("What it costs", "OpenSSL alone", "with Gabion", "");
+    line("Measurement", "OpenSSL alone", "with Gabion", "");
     let (default, gabion) = (&rows.default, &rows.gabion);
     let us = |value: f64| format!("{value:.0} us");
     let factor = |value: f64| format!("{value:.1}x");

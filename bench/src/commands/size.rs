@@ -18,7 +18,7 @@ use gabion_cli::failure::Failure;
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench size\n
-Exits 2 when the file is no module or was stripped, 3 when there is none.")]
+Exits 2 if the file is not a module or was stripped, 3 if it is missing.")]
 pub struct Args {
     /// The module [default: gabion.so of the bundle]
     #[arg(long, value_name = "FILE")]

@@ -17,10 +17,9 @@ use gabion_cli::table::{Align, Table};
 #[command(after_help = "Example:
   gabion bench switches --switch key-pools --group X25519MLKEM768 --sig ML-DSA-65\n
 Groups and signatures are those of `gabion bench tls`.\n
-Exits 1 when a handshake fails, or when one connection alone (on one thread, none beside it) is slower
-with a switch: its p50 is above 1.02 times that without, by either of the two ratios. If only one of
-them is above, the measurement did not decide it. Exits 3 when the bundle or the provider does not
-load.")]
+Exits 1 if a handshake fails, or if a single connection on one thread is slower with a switch: its p50
+is above 1.02 times that without, by either of the two ratios. If only one ratio is above, the result
+is inconclusive. Exits 3 if the bundle or the provider does not load.")]
 pub struct Args {
     /// The switch; several may be given [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]

@@ -89,7 +89,7 @@ impl<'a> Lanes<'a> {
         engine.run(&mut Batch { operation: Work::Ed25519(operation), status: &mut status })?;
         all_ok(&status)?;
         let known = VerifyKey::decode(inputs.rules, signing[0].public())
-            .ok_or_else(|| Error::Failed("a public key that was made is none".to_owned()))?;
+            .ok_or_else(|| Error::Failed("a generated public key cannot be decoded".to_owned()))?;
         Ok(Lanes {
             inputs,
             messages: inputs.messages.iter().map(|message| &message[..]).collect(),

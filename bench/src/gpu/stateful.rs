@@ -57,7 +57,7 @@ where
     let threads = std::thread::available_parallelism().unwrap_or(NonZero::<usize>::MIN);
     let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
     let key = StatefulKey::generate(engine, secret, &[], threads, &mut go_on)?;
-    let mut key = key.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))?;
+    let mut key = key.ok_or_else(|| Error::Failed("key generation was stopped".to_owned()))?;
     let signatures = key.testing_only_sign_at(0, messages)?;
     Ok((key.verify_key().clone(), signatures))
 }

@@ -164,7 +164,7 @@ fn work<D: Card>(
 
 /// Returns the error for a batch that the device declines after it ran one.
 fn declined_error() -> Error {
-    Error::Failed("the device declines what it did before".to_owned())
+    Error::Failed("the device declines a batch that it ran before".to_owned())
 }
 
 /// Runs a batch and checks its results.

@@ -246,7 +246,7 @@ impl<'a> OnDisk<'a> {
         let around = Environment { disk: Arc::new(disk.clone()), ..Environment::real() };
         let mut go_on = |_: Progress<'_>| ControlFlow::Continue(());
         let made = GeneratedKey::generate(&around, engine, set.sets()?, threads, &mut go_on)?;
-        let made = made.ok_or_else(|| Error::Failed("nobody stopped it".to_owned()))?;
+        let made = made.ok_or_else(|| Error::Failed("key generation was stopped".to_owned()))?;
         let (number, open, messages) = (0, None, Vec::new());
         Ok(OnDisk { engine, set, folder, disk, around, made, number, open, messages })
     }

@@ -130,7 +130,7 @@ impl Lane {
             Err(Error::NotReady(format!(
                 "the provider `{wanted}` is loaded, but {what} would be served by `{server}`; \
                  nothing was measured. Is the module older than this program? `gabion doctor` \
-                 tells what it offers"
+                 shows what is offered"
             )))
         };
         let ours = |post_quantum: bool| post_quantum || self.probe.provider != Provider::Gabion;

@@ -114,7 +114,7 @@ impl Remote {
         let order = serde_json::to_string(&order).map_err(|cause| broken("its order", cause))?;
         match remote.ask(&order)? {
             Answer::Ready(probe) => Ok((remote, probe)),
-            _ => Err(broken("it answered", "a slice that nobody asked for")),
+            _ => Err(broken("it answered", "a slice that was not requested")),
         }
     }
 

@@ -78,7 +78,7 @@ impl ConfigPair {
         let failed =
             |error: rustls::Error| Error::Failed(format!("a handshake of rustls: {error}"));
         let host = HOST.to_str().ok().and_then(|host| host.try_into().ok());
-        let host = host.ok_or_else(|| Error::Failed("the host's name is none".into()))?;
+        let host = host.ok_or_else(|| Error::Failed("the host name is invalid".into()))?;
         let mut handshake = Handshake::default();
         let start = thread_cpu_ns();
         let client = ClientConnection::new(Arc::clone(&self.client), host);

@@ -253,7 +253,7 @@ impl<'g> World<'g> {
             None => true,
         });
         for (number, output) in outputs {
-            assert!(output.is_err() || output == Ok(number), "somebody else's output");
+            assert!(output.is_err() || output == Ok(number), "another job's output");
             self.end(number, if output.is_ok() { End::Done } else { End::Lost });
         }
         while self.working < self.board.turns() {
@@ -275,11 +275,11 @@ impl<'g> World<'g> {
             match waiter.poll() {
                 None => self.waiters.push((number, waiter)),
                 Some(Call::Done(output)) => {
-                    assert!(output.is_err() || output == Ok(number), "somebody else's output");
+                    assert!(output.is_err() || output == Ok(number), "another job's output");
                     self.end(number, if output.is_ok() { End::Done } else { End::Lost });
                 }
                 Some(Call::Lead(job)) => {
-                    assert_eq!(job.number, number, "somebody else's job");
+                    assert_eq!(job.number, number, "another job");
                     let role = self.gate.resume();
                     self.lead(role, job);
                 }
@@ -292,7 +292,7 @@ impl<'g> World<'g> {
         assert!(self.gate.len() <= self.limits.depth, "the line grows");
         assert!(self.gate.leaders() <= self.limits.leaders_max.get(), "too many lead");
         let all_roles = self.gate.leaders() == self.limits.leaders_max.get();
-        assert!(self.gate.len() == 0 || all_roles, "somebody waits though a role is free");
+        assert!(self.gate.len() == 0 || all_roles, "a job waits though a role is free");
     }
 }
 
@@ -351,7 +351,7 @@ fn play(dice: &Dice) -> Vec<End> {
         world.check();
     }
     let nobody = world.waiters.is_empty() && world.tickets.is_empty();
-    assert!(nobody && gate.len() == 0, "somebody waits for ever");
+    assert!(nobody && gate.len() == 0, "a job waits for ever");
     assert_eq!(gate.leaders(), 0, "a role was not given back");
     assert_eq!((world.board.turns(), world.board.pending()), (0, 0), "the workers never go");
     world.dropped.iter().for_each(|&job| assert_eq!(world.ends[job], None, "who told it?"));

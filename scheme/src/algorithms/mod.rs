@@ -529,7 +529,7 @@ impl UnknownAlgorithm {
         match (composite::refused(name), OldName::lookup(name).map(|old| old.successor)) {
             (Some(part), _) => format!("`{name}` is not supported, because {part} is not"),
             (None, Some(Some(successor))) => format!(
-                "`{name}` is an old name: {successor} followed, and keys of before may not be keys of it"
+                "`{name}` is an old name: {successor} followed, and older keys may not be keys of it"
             ),
             (None, Some(None)) => format!("`{name}` is an old name, and nothing followed"),
             (None, None) => format!("unknown algorithm `{name}`"),
@@ -575,7 +575,7 @@ mod tests {
             assert!(error(name).contains("because Ed448 is not"), "{name}");
         }
         // Old names lead on by the lookup alone, which says that they are old.
-        assert!(error("KYBER512").contains("old name: ML-KEM-512 followed, and keys of before"));
+        assert!(error("KYBER512").contains("old name: ML-KEM-512 followed, and older keys"));
         assert!(error("kyber_90s_level1").contains("old name, and nothing followed"));
         assert!("Falcon512".parse::<Algorithm>().is_ok(), "liboqs's name of today");
     }

@@ -394,8 +394,8 @@ fn check_other_providers(report: &mut Report) {
     let others = other_providers(report);
     if !others.is_empty() {
         report.problems.push(format!(
-            "{} activates {} as well, from which a program can fetch unapproved algorithms; beside the \
-             FIPS provider there may be {} only",
+            "{} activates {} as well, from which a program can fetch unapproved algorithms; next to the \
+             FIPS provider, only {} may be active",
             report.conf.display(),
             others.join(", "),
             HARMLESS_PROVIDERS.join(" and ")

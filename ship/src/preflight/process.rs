@@ -135,7 +135,7 @@ fn check_environment(settings: &Settings, report: &mut Report) {
             )),
             None if report.environment_overwritten => report.problems.push(format!(
                 "it has written over its environment, and its heap has no copy of {name}, or two, or \
-                 nobody but root may read it"
+                 only root may read it"
             )),
             None => report.problems.push(format!("{name} is not in its environment")),
         }

@@ -165,7 +165,7 @@ fn module_of(module: Option<&Path>, installed: &InstalledOpenssl) -> Result<(Pat
 fn no_module() -> Error {
     Error::NotReady(
         "no provider module: neither gabion.so in OpenSSL's module folder (`gabion provider install` puts it there), \
-         nor ../lib/gabion/gabion.so or libgabion_provider.so beside this program; name it with --module"
+         nor ../lib/gabion/gabion.so or libgabion_provider.so next to this program; name it with --module"
             .to_string(),
     )
 }

@@ -243,9 +243,9 @@ pub fn threads(rows: &[&Threads]) -> Option<Section> {
     let head = ["algorithm", "operation", "key", "one thread, operations/s", &many, "ratio"];
     Some(Section {
         id: "threads",
-        title: "Threads beside each other".into(),
+        title: "Threads side by side".into(),
         words: format!(
-            "Batches of 64 on {most} threads at once, beside one thread alone; {most} is the most there can \
+            "Batches of 64 on {most} threads at once, compared with one thread; {most} is the most there can \
              be. `multiply` keeps the multiplier of a core busy and touches no memory: what the machine \
              itself gives to {most} threads. Above that, the one thread ran while neighbours had the clock \
              or the memory."
@@ -301,8 +301,8 @@ pub fn switches(rows: &[&Switch]) -> Option<Section> {
         title: "Switches of the provider".into(),
         words: "Handshakes with a switch of the provider on and off, taking turns of a quarter of a \
                 second in one process: medians of the rounds' ratios. Of the time at the median and of \
-                CPU time less than 1 is better, of handshakes a second more. The table has the ratios of \
-                the medians besides; where the two differ much, the machine was not steady."
+                CPU time less than 1 is better, of handshakes a second more. The table also has the ratios \
+                of the medians; where the two differ much, the machine was not steady."
             .into(),
         body: body + &table("All ratios", &head, &table_rows),
     })

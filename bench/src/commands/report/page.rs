@@ -92,7 +92,7 @@ pub fn render(parts: &[Part], made: &str) -> String {
     );
     if parts.len() > 1 {
         out.push_str(
-            "<p class=\"quiet\">Each machine has a part of its own. Compare the bars of one chart; \
+            "<p class=\"quiet\">Each machine has a separate part. Compare the bars of one chart; \
              figures of different machines differ for many reasons.</p>\n",
         );
     }

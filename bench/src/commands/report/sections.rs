@@ -441,8 +441,8 @@ fn memory(rows: &[&Memory]) -> Option<Section> {
         id: "memory",
         title: "Memory".into(),
         words:
-            "Heap and stack of one connection, from SSL_new to SSL_free, each side in a process \
-                of its own. The figures of 2022 are wolfSSL's, a library made for small machines."
+            "Heap and stack of one connection, from SSL_new to SSL_free, each side in a separate \
+                process. The figures of 2022 are wolfSSL's, a library made for small machines."
                 .into(),
         body: chart.render() + &table("All rows", &head, &memory_cells(rows)),
     })

@@ -63,7 +63,7 @@ pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
     // One lane works with keys as they are made, the other with keys that were decoded.
     for lane in [0, 1] {
         if answers(backend, params, &lanes[lane..=lane])? != all[lane..=lane] {
-            return Err(format!("lane {lane} by itself is not what it is among more"));
+            return Err(format!("lane {lane} alone differs from the same lane in a batch"));
         }
     }
     let left = answers(backend, params, &[ONE_BYTE_LEFT])?;
@@ -77,7 +77,9 @@ pub(crate) fn run(backend: &dyn Backend, params: &'static Params) -> Result<(), 
     if has_lanes {
         check_digest(&bytes(&all[..9]), nine)?;
         if all[9 + ONE_BYTE_LEFT - FIRST_ODD] != left[0] {
-            return Err("a lane among seventeen is not what it is by itself".to_owned());
+            return Err(
+                "a lane in a batch of seventeen differs from the same lane alone".to_owned()
+            );
         }
         every_width(backend, params, &all[..9])?;
     }

@@ -130,7 +130,7 @@ fn is_the_same_beside_others(
         || sigs[params.sig_len()..] != *sig
         || made[0].bytes()[..params.seed_len()] != seeds[..params.seed_len()]
     {
-        return Err("a key or a signature beside others is not what it is by itself".to_owned());
+        return Err("a key or a signature in a batch differs from the same one alone".to_owned());
     }
     let expected = randomizer(params, &other[n..2 * n], &[0x77; 32][..n]);
     if expected.get(..n) != Some(&sigs[..n]) {

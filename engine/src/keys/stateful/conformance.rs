@@ -234,7 +234,7 @@ fn request_ids_bind_to_digests(bench: &dyn Bench) -> Result<(), String> {
     let unknown = |id| Entry { request: Some(id), ..again };
     let twice = Err(LedgerError::RequestConflict("c".to_owned()));
     expect("one id twice in a call", ledger.record(&[unknown("c"), unknown("c")]), twice)?;
-    expect("an id that is none", ledger.record(&[unknown("")]), Err(LedgerError::RequestId))?;
+    expect("an invalid id", ledger.record(&[unknown("")]), Err(LedgerError::RequestId))?;
     expect("what was refused", ledger.recall("c"), Ok(None))?;
     let recorded = ledger.recall("a").map_err(|error| error.to_string())?;
     expect("what is recorded", recorded.map(|recorded| recorded.signature), Some(first.1))?;

@@ -71,8 +71,8 @@ pub fn algorithm(name: &str) -> Result<Algorithm, Failure> {
                 format!("{name} has no successor; `gabion algorithms` lists all algorithms")
             }
             Some(OldName { name, successor: Some(successor), .. }) => format!(
-                "{successor}, which followed {name}, is not there; `gabion algorithms` lists what \
-                 there is"
+                "{successor}, the successor of {name}, is not available; `gabion algorithms` lists \
+                 the available algorithms"
             ),
             None => match similar(name).as_slice() {
                 [] => UnknownAlgorithm(name.to_owned()).to_string(),
@@ -97,8 +97,8 @@ pub fn check_stateless(name: &str) -> Result<(), Failure> {
         || name.parse::<Sets>().is_ok();
     if is_stateful {
         return Err(Failure::Usage(format!(
-            "each signature uses a key of {name} up by one, and which were made is kept beside it; use \
-             `gabion hbs keygen` and `gabion hbs sign`"
+            "each signature of a {name} key uses up an index, which must be recorded next to the key; \
+             use `gabion hbs keygen` and `gabion hbs sign`"
         )));
     }
     Ok(())

@@ -94,7 +94,7 @@ fn take_on_two_threads(times: usize, first_orders: bool) {
         let mut taken = take(true)();
         taken.extend(other.join().unwrap());
         taken.extend(bench.take(true));
-        assert!(bench.ordered.load(Ordering::Relaxed) > 0, "the last one orders, if nobody did");
+        assert!(bench.ordered.load(Ordering::Relaxed) > 0, "the last one orders, if no other did");
         Arc::into_inner(bench).unwrap().end(taken);
     });
 }

@@ -158,8 +158,8 @@ impl LogTail {
             }
             Action::Seal if record.request_id == "reseal" && record.method == LOCAL => {
                 self.look(format!(
-                    "the shares of the seal were dealt anew since (record {index}), and the store opens by those of before: \
-                     `gabion kms reseal`"
+                    "the shares of the seal were dealt anew since (record {index}), and the store opens with the previous ones: \
+                     run `gabion kms reseal`"
                 ));
             }
             _ => {}
@@ -189,7 +189,7 @@ impl LogTail {
             newest => format!(" and {newest} versions of it"),
         };
         self.look(format!(
-            "the key{} ({id}) was made since{versions}, and the store does not have it: what it encrypted cannot be decrypted; create \
+            "the key{} ({id}) was made since{versions}, and the store does not have it: its ciphertexts cannot be decrypted; create \
              another one, or restore a newer backup",
             name.unwrap_or_default()
         ));
@@ -400,7 +400,7 @@ impl Service {
             if self.generation_of(&format!("system/{own}"))? == 0 {
                 tail.look(format!(
                     "the service's own key `{own}` was made since, and the store does not have it: another one will be made; give that to \
-                     whoever has this one"
+                     the users of this one"
                 ));
             }
         }

@@ -197,10 +197,10 @@ fn guards_are_kept_to(bench: &dyn Bench) -> Result<(), String> {
     let write = |of: &str, generation| {
         Transaction::new().expect(path("guard"), generation).put(path(of), 0, b"x".to_vec())
     };
-    refused("a guard of what is not there", &*store, &write("a", 1))?;
+    refused("a guard of a missing record", &*store, &write("a", 1))?;
     committed(&*store, &write("a", 0))?;
     committed(&*store, &Transaction::new().put(path("guard"), 0, Vec::new()))?;
-    refused("a guard of what was not there", &*store, &write("b", 0))?;
+    refused("a guard of a record that was missing", &*store, &write("b", 0))?;
     committed(&*store, &write("b", 1))?;
     expect("a guard writes nothing", found(&*store, "guard")?, record(1, b""))
 }
@@ -216,7 +216,7 @@ fn buried_records_stay_buried(bench: &dyn Bench) -> Result<(), String> {
     expect("a write to it", got, Err(StoreError::Buried("a".to_owned())))?;
     refused("one that knows of no burial", &*store, &Transaction::new().put(path("a"), 0, vec![]))?;
     expect("it stays buried", found(&*store, "a")?, buried)?;
-    expect("and nothing beside it is written", found(&*store, "b")?, None)
+    expect("and nothing else is written", found(&*store, "b")?, None)
 }
 
 fn limits_are_kept_to(bench: &dyn Bench) -> Result<(), String> {

@@ -53,7 +53,7 @@ impl Backups {
         match is_within(&self.keys, &self.folder)? {
             false => Ok(()),
             true => Err(gabion_kms::Error::Parameter(format!(
-                "the keys of backups are in `{}`, which is in the folder of the backups, `{}`: whoever copies that has both; \
+                "the keys of backups are in `{}`, which is in the folder of the backups, `{}`: a copy of that folder has both; \
                  set `backup.keys` to another folder",
                 self.keys.display(),
                 self.folder.display()

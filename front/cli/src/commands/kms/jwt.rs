@@ -212,7 +212,7 @@ fn verify(json: bool, asked: Verify) -> Result<u8, Failure> {
 /// Describes a reason code of the service.
 fn words(reason: &str) -> &str {
     match reason {
-        "header" => "its header has a parameter besides `alg`, `kid` and `typ`",
+        "header" => "its header has a parameter other than `alg`, `kid` and `typ`",
         "alg" => "its `alg` is not the key's",
         "kid" => "its `kid` is not a version of the key",
         "version" => "the version that it names does not exist, is disabled or may not verify",

@@ -29,10 +29,10 @@ Variables:
   GABION_OPENSSL_PREFIX           the bundle's folder
   GABION_OPENSSL_MODULES          folder of provider modules, for OPENSSL_MODULES
   GABION_OPENSSL_CONF             configuration file, for OPENSSL_CONF
-  GABION_OPENSSL_ANY_OWNER        1: take a bundle of another user's, for containers whose folders
-                                  belong to somebody outside
-  A path that is named and not there is an error. Without GABION_OPENSSL_PREFIX it is the newest
-  finished bundle of the 3.5 line in ~/.cache/gabion/openssl; else the one that was installed with
+  GABION_OPENSSL_ANY_OWNER        1: accept a bundle of another user, for containers whose folders
+                                  belong to a user outside
+  A path that does not exist is an error. Without GABION_OPENSSL_PREFIX, the bundle is the newest
+  finished one of the 3.5 line in ~/.cache/gabion/openssl; else the one that was installed with
   this program, in ../lib/gabion/openssl or /usr/lib/gabion/openssl.")]
 pub struct Args {
     /// The command and its arguments

@@ -118,7 +118,7 @@ impl Module {
     fn file(self) -> Result<PathBuf, Failure> {
         self.module.or_else(ship::find_module).ok_or_else(|| {
             Failure::NotReady(
-                "no provider module beside this program (libgabion_provider.so or \
+                "no provider module next to this program (libgabion_provider.so or \
                  ../lib/gabion/gabion.so); build it with `cargo build --release`, or name it with \
                  --module"
                     .to_string(),
