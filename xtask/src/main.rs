@@ -16,8 +16,9 @@
 //! - packages: no more behind `gabion`, the provider and in Cargo.lock than recorded, or at most five;
 //! - links: those between pages lead to a file, and to a heading that it has;
 //! - the endpoint table of docs/reference/kms-http.md: it equals the server's routes (`kms-http` writes it);
-//! - text: phrases, first lines of documentation and long lines, whose counts may only fall (`words` prints them),
-//!   and the subjects of commits (`commit-msg` is the hook that `make hooks` installs).
+//! - text: phrases, first lines of documentation and long lines, whose counts may only fall
+//!   (`words` prints them); phrases in messages; the subjects of commits (`commit-msg` is the hook
+//!   that `make hooks` installs).
 
 #![forbid(unsafe_code)]
 

@@ -91,7 +91,7 @@ impl Crate {
                 [Token::Mark('#'), Token::Group(Delimiter::Bracket, inner, _), rest @ ..] => {
                     at += 2;
                     if tokens::is_test_only(inner) {
-                        at += item_len(rest);
+                        at += tokens::item_len(rest);
                     }
                 }
                 [Token::Word(word, _), Token::Word(name, _), body, ..] if word == "mod" => {
@@ -238,18 +238,6 @@ impl Crate {
         }
         arrows
     }
-}
-
-/// The number of tokens of an item behind an attribute: to its braces, or to its semicolon.
-fn item_len(rest: &[Token]) -> usize {
-    let is_use =
-        rest.iter().take_while(|token| !matches!(token, Token::Mark(';'))).any(|t| t.is("use"));
-    let is_end = |token: &Token| match token {
-        Token::Mark(';') => true,
-        Token::Group(Delimiter::Brace, ..) => !is_use,
-        _ => false,
-    };
-    rest.iter().position(is_end).map_or(rest.len(), |end| end + 1)
 }
 
 /// Reads a path, or the tree of a `use`, into whole paths with the names that they get; gives the number

@@ -1,4 +1,4 @@
-//! Rust sources as tokens: what the checks read, in macros too, and never in comments or texts.
+//! Rust sources as tokens, in macros too, without comments.
 
 use std::iter::Peekable;
 
@@ -15,7 +15,9 @@ pub enum Token {
     Path,
     /// Brackets, what is between them, and the line of the closing one.
     Group(Delimiter, Vec<Token>, usize),
-    /// A number, a text, a lifetime.
+    /// A string literal as it is written, and its line.
+    Text(String, usize),
+    /// A number, a character, a lifetime.
     Other,
 }
 
@@ -51,7 +53,13 @@ fn flatten(stream: TokenStream) -> Vec<Token> {
             TokenTree::Ident(word) => {
                 tokens.push(Token::Word(word.to_string(), word.span().start().line));
             }
-            TokenTree::Literal(_) => tokens.push(Token::Other),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                tokens.push(match text.trim_start_matches(['b', 'c', 'r', '#']).starts_with('"') {
+                    true => Token::Text(text, literal.span().start().line),
+                    false => Token::Other,
+                });
+            }
             TokenTree::Group(group) => {
                 let end = group.span_close().end().line;
                 tokens.push(Token::Group(group.delimiter(), flatten(group.stream()), end));
@@ -90,6 +98,38 @@ fn asks_for_test(condition: &[Token]) -> bool {
             parts.split(|token| matches!(token, Token::Mark(','))).any(asks_for_test)
         }
         _ => false,
+    }
+}
+
+/// The number of tokens of an item behind an attribute: to its braces, or to its semicolon.
+pub fn item_len(rest: &[Token]) -> usize {
+    let is_use =
+        rest.iter().take_while(|token| !matches!(token, Token::Mark(';'))).any(|t| t.is("use"));
+    let is_end = |token: &Token| match token {
+        Token::Mark(';') => true,
+        Token::Group(Delimiter::Brace, ..) => !is_use,
+        _ => false,
+    };
+    rest.iter().position(is_end).map_or(rest.len(), |end| end + 1)
+}
+
+/// Collects the string literals with their lines, without documentation and items for tests alone.
+pub fn texts<'a>(tokens: &'a [Token], found: &mut Vec<(&'a str, usize)>) {
+    let mut at = 0;
+    while at < tokens.len() {
+        match &tokens[at..] {
+            [Token::Mark('#'), Token::Group(Delimiter::Bracket, inner, _), rest @ ..]
+                if is_test_only(inner) || inner.first().is_some_and(|word| word.is("test")) =>
+            {
+                at += 1 + item_len(rest);
+            }
+            [Token::Group(Delimiter::Bracket, inner, _), ..]
+                if inner.first().is_some_and(|word| word.is("doc")) => {}
+            [Token::Group(_, inner, _), ..] => texts(inner, found),
+            [Token::Text(text, line), ..] => found.push((text, *line)),
+            _ => {}
+        }
+        at += 1;
     }
 }
 

@@ -2,13 +2,16 @@
 //! long lines, and the subjects of commits. `xtask words` prints the counts.
 //!
 //! The counts may only fall: `tidy` fails if one exceeds its limit, and if a limit could be lower.
+//! Messages, the string literals of sources other than tests, must contain none of the phrases.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// What is counted in pages and comments.
+use crate::tokens;
+
+/// Phrases that are counted in pages and comments, and that messages must not contain.
 const PHRASES: &[&str] = &[
     "whoever",
     "nobody",
@@ -22,6 +25,13 @@ const PHRASES: &[&str] = &[
     "is told of",
     "of its own",
 ];
+
+/// More phrases that messages must not contain.
+const MESSAGE_PHRASES: &[&str] = &["is no name of", "not there"];
+
+/// Folders and files whose string literals are not messages to users.
+const WITHOUT_MESSAGES: &[&str] =
+    &["bench/peers/", "fuzz/", "tests/", "xtask/", "/tests/", "/tests.rs", "/testing"];
 
 /// How documentation must not begin.
 const EMPTY_STARTS: &[&str] = &["The same", "As ", "What "];
@@ -112,6 +122,39 @@ fn count(root: &Path) -> Result<Counts, String> {
     Ok(counts)
 }
 
+/// Reports the phrases in string literals of the tracked Rust sources, without tests.
+fn check_messages(root: &Path, findings: &mut Vec<String>) -> Result<(), String> {
+    for file in git(root, &["ls-files", "*.rs"])?.lines() {
+        let is_left_out = WITHOUT_MESSAGES
+            .iter()
+            .any(|part| file.starts_with(part) || part.starts_with('/') && file.contains(part));
+        let Ok(text) = fs::read_to_string(root.join(file)) else { continue };
+        if !is_left_out {
+            let found = messages(&text).map_err(|why| format!("{file}: {why}"))?;
+            findings.extend(found.iter().map(|found| format!("{file}:{found}")));
+        }
+    }
+    Ok(())
+}
+
+/// Returns the line of each phrase in a string literal, and the phrase.
+fn messages(source: &str) -> Result<Vec<String>, String> {
+    let tokens = tokens::read(source)?;
+    let mut texts = Vec::new();
+    tokens::texts(&tokens, &mut texts);
+    let mut found = Vec::new();
+    for (text, line) in texts {
+        // A literal may continue on the next line, after a backslash.
+        let text: Vec<&str> = text.split_whitespace().filter(|word| *word != "\\").collect();
+        let text = text.join(" ").to_lowercase();
+        for phrase in PHRASES.iter().chain(MESSAGE_PHRASES).filter(|phrase| text.contains(**phrase))
+        {
+            found.push(format!("{line}: `{phrase}` in a message: name the thing directly"));
+        }
+    }
+    Ok(found)
+}
+
 /// Returns the counts, one a line, with their limits.
 pub fn show(root: &Path) -> Result<String, String> {
     let mut text = String::new();
@@ -130,6 +173,9 @@ pub fn check(root: &Path, findings: &mut Vec<String>) {
             }
         }
         Err(error) => findings.push(error),
+    }
+    if let Err(error) = check_messages(root, findings) {
+        findings.push(error);
     }
     match subjects(root) {
         Ok(subjects) => findings.extend(subjects.iter().filter_map(|subject| refuse(subject))),
@@ -208,6 +254,39 @@ mod tests {
         ));
         counts.add_source("/// Returns it.\nlet x = \"nobody\";\n    // nobody\n//! As before.\n");
         assert_eq!(counts.each().map(|(_, count)| count), [2, 1, 2, 1, 1]);
+    }
+
+    #[test]
+    fn phrases_in_messages_are_found() {
+        let source = r#"
+/// Nobody.
+#[doc = "nobody"]
+#[error("no such key; there \
+    is none")]
+fn f() {
+    // nobody
+    println!("{x} is no name of a key");
+    g(b"nobody", c"nobody", r"nobody", 'n');
+}
+#[cfg(test)]
+mod tests { const T: &str = "nobody"; }
+#[test]
+fn t() { f("nobody"); }
+fn g() { f("Somebody"); }
+"#;
+        let found: Vec<String> = messages(source).unwrap();
+        let found: Vec<&str> = found.iter().filter_map(|one| one.split(" in").next()).collect();
+        assert_eq!(
+            found,
+            [
+                "4: `is none`",
+                "8: `is no name of`",
+                "9: `nobody`",
+                "9: `nobody`",
+                "9: `nobody`",
+                "15: `somebody`"
+            ]
+        );
     }
 
     #[test]
