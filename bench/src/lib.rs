@@ -26,5 +26,10 @@ pub use gabion_rows::{Status, clock, cpu_time, inputs, machine};
 
 /// Runs the command that the process's arguments name and returns the process's exit code.
 pub fn main() -> std::process::ExitCode {
-    gabion_cli::start(commands::run)
+    gabion_cli::start(command(), commands::run)
+}
+
+/// Returns the definition of the command line.
+pub fn command() -> clap::Command {
+    gabion_cli::examples_first(<commands::Args as clap::CommandFactory>::command())
 }

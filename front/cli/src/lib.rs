@@ -24,14 +24,18 @@ mod version;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, Parser};
+use clap::{Arg, ArgAction, CommandFactory, Parser};
 use failure::Failure;
 
-/// Post-quantum cryptography for servers.
+/// Post-quantum cryptography for servers: keys and signatures, TLS with OpenSSL, and a KMS
 #[derive(Parser)]
 #[command(name = "gabion", version, disable_version_flag = true)]
 #[command(arg = version_option())]
-#[command(after_help = "Example:\n  gabion keygen ML-DSA-65 --out key.pem --pub pub.pem")]
+#[command(after_help = "Example:
+  echo hello > file.txt
+  gabion keygen ML-DSA-65 --out key.pem --pub pub.pem
+  gabion sign --key key.pem --out file.sig file.txt
+  gabion verify --key pub.pem --sig file.sig file.txt")]
 struct Cli {
     #[command(subcommand)]
     command: commands::Command,
@@ -45,7 +49,12 @@ pub fn main() -> ExitCode {
     if is_build_requested(std::env::args_os().skip(1)) {
         return exit_code(print_build());
     }
-    start(|cli: Cli| cli.command.run())
+    start(command(), |cli: Cli| cli.command.run())
+}
+
+/// Returns the definition of the command line.
+pub fn command() -> clap::Command {
+    commands::by_topic(examples_first(Cli::command()))
 }
 
 /// Returns the version option. clap exits on it; [`is_build_requested`] handles its combination
@@ -68,10 +77,13 @@ fn print_build() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Parses the process's arguments as `C`, passes them to `run` and returns the exit code.
-pub fn start<C: Parser>(run: impl FnOnce(C) -> Result<u8, Failure>) -> ExitCode {
+/// Parses the process's arguments by `definition`, passes them to `run` and returns the exit code.
+pub fn start<C: Parser>(
+    definition: clap::Command,
+    run: impl FnOnce(C) -> Result<u8, Failure>,
+) -> ExitCode {
     ffi::end_quietly_when_the_reader_is_gone();
-    let matches = examples_first(C::command()).try_get_matches().unwrap_or_else(complain);
+    let matches = definition.try_get_matches().unwrap_or_else(complain);
     // Arguments that clap has matched can be decoded; otherwise clap prints the reason and exits
     // with 2.
     exit_code(run(C::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())))
@@ -102,7 +114,7 @@ fn complain(error: clap::Error) -> clap::ArgMatches {
 }
 
 /// Puts the description and the example of every command before its options.
-fn examples_first(command: clap::Command) -> clap::Command {
+pub fn examples_first(command: clap::Command) -> clap::Command {
     const TEMPLATE: &str = "{about}{after-help}\n\n{usage-heading} {usage}\n\n{all-args}\n";
     let command = command.mut_subcommands(examples_first);
     match command.get_after_help() {
@@ -114,10 +126,9 @@ fn examples_first(command: clap::Command) -> clap::Command {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_well_formed() {
-        examples_first(Cli::command()).debug_assert();
+        command().debug_assert();
     }
 }

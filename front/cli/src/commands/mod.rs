@@ -16,37 +16,79 @@ use crate::manual;
 use keys::{acvp, algorithms, decaps, derive, encaps, keygen, mu, sign, verify};
 use openssl::{bundle, doctor, exec, preflight, provider};
 
-/// Every command of `gabion`.
+/// The topics of `gabion --help`, with the first command of each.
+const TOPICS: [(&str, &str); 5] = [
+    ("algorithms", "Keys and signatures"),
+    ("kms", "Key management service"),
+    ("bundle", "OpenSSL with Gabion"),
+    ("speed", "Tests and measurements"),
+    ("completions", "Shells"),
+];
+
+/// The end of `gabion --help`.
+const MORE_HELP: &str = "
+`gabion COMMAND --help` describes a command and shows an example. `gabion doctor` checks the
+installation. Manual pages: man gabion, man gabion-kms-sign. Guides: docs/README.md in the source.
+";
+
+/// Lists commands by topic in the help of `program`.
+pub fn by_topic(program: clap::Command) -> clap::Command {
+    #[cfg(feature = "kms")]
+    let program = program.mut_subcommands(|command| match command.get_name() {
+        "kms" => with_topics(command, &kms::TOPICS, ""),
+        _ => command,
+    });
+    with_topics(program, &TOPICS, MORE_HELP)
+}
+
+/// Lists the subcommands of `command` by topic in its help, which ends with `more`. Each topic
+/// stands before its first subcommand.
+fn with_topics(command: clap::Command, topics: &[(&str, &str)], more: &str) -> clap::Command {
+    let mut list = String::new();
+    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+        let name = subcommand.get_name();
+        if let Some((_, topic)) = topics.iter().find(|(first, _)| *first == name) {
+            list += &format!("\n{topic}:\n");
+        }
+        let about = subcommand.get_about().map(ToString::to_string).unwrap_or_default();
+        list += &format!("  {name:<15}{about}\n");
+    }
+    command.help_template(format!(
+        "{{about}}{{after-help}}\n\n{{usage-heading}} {{usage}}\n{list}\nOptions:\n{{options}}\n{more}"
+    ))
+}
+
+/// Every command of `gabion`, in the order of its help.
 #[derive(Subcommand)]
 pub enum Command {
-    Acvp(acvp::Args),
     Algorithms(algorithms::Args),
-    /// Measure the engine, and TLS with and without it: time, bytes, memory
-    Bench,
-    Bundle(bundle::Args),
-    #[command(after_help = manual::help_of_completions("gabion"))]
-    Completions(manual::Completions),
+    Keygen(keygen::Args),
+    Sign(sign::Args),
+    Verify(verify::Args),
+    Mu(mu::Args),
+    Encaps(encaps::Args),
     Decaps(decaps::Args),
     Derive(derive::Args),
-    Doctor(doctor::Args),
-    Encaps(encaps::Args),
-    Exec(exec::Args),
     Hbs(hbs::Args),
-    Keygen(keygen::Args),
     #[cfg(feature = "kms")]
     Kms(kms::Args),
+    Bundle(bundle::Args),
+    Exec(exec::Args),
+    Provider(provider::Args),
+    Preflight(preflight::Args),
+    Doctor(doctor::Args),
+    Speed(speed::Args),
+    /// Run a TLS handshake, and measure its cost with and without Gabion
+    Run,
+    /// Measure the engine, and TLS with and without Gabion
+    Bench,
+    /// Write measurement results as an HTML page
+    Report,
+    Acvp(acvp::Args),
+    #[command(after_help = manual::help_of_completions("gabion"))]
+    Completions(manual::Completions),
     #[command(hide = true)]
     Man(manual::Man),
-    Mu(mu::Args),
-    Preflight(preflight::Args),
-    Provider(provider::Args),
-    /// Turn results into a self-contained HTML page with plots and tables
-    Report,
-    /// Run a handshake with the bundle's openssl, and measure it with and without Gabion
-    Run,
-    Sign(sign::Args),
-    Speed(speed::Args),
-    Verify(verify::Args),
 }
 
 impl Command {

@@ -159,13 +159,13 @@ pub fn program(name: &str) -> PathBuf {
 pub fn commands(run: &dyn Fn(&[String]) -> CommandResult, above: &[String]) -> Vec<Vec<String>> {
     let help = run(&[above, &["--help".to_owned()]].concat()).ok().text();
     let mut all = vec![above.to_vec()];
-    let Some((_, list)) = help.split_once("\nCommands:\n") else {
-        return all;
-    };
+    // Commands stand between the usage and the options, below one heading or several.
+    let list = help.split_once("\nUsage:").map_or("", |(_, rest)| rest);
     let below = list
         .lines()
-        .take_while(|line| !line.is_empty())
-        .filter(|line| line.starts_with("  ") && !line.starts_with("   "))
+        .take_while(|line| *line != "Options:")
+        .filter_map(|line| line.strip_prefix("  "))
+        .filter(|line| line.starts_with(char::is_alphabetic))
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help");
     for name in below {

@@ -39,7 +39,7 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 
-/// Key management service: keys that sign and encrypt on a server
+/// Run the key management service, and use its keys
 ///
 /// Example:
 ///   gabion kms dev
@@ -56,38 +56,47 @@ pub struct Args {
     command: Command,
 }
 
+/// The topics of `gabion kms --help`, with the first command of each.
+pub const TOPICS: [(&str, &str); 5] = [
+    ("dev", "Server and store"),
+    ("token", "Tokens and policies"),
+    ("key", "Keys"),
+    ("sign", "Signing and encrypting"),
+    ("audit", "Audit log"),
+];
+
+/// The commands, in the order of the help.
 #[derive(Subcommand)]
 enum Command {
-    Attest(attest::Args),
-    Audit(audit::Args),
-    Backup(backup::BackupArgs),
     Dev(dev::Args),
     Init(init::Args),
-    Jwt(jwt::Args),
-    Key(key::Args),
-    Policy(policy::Args),
-    RecoverAdmin(recover_admin::Args),
-    Reseal(reseal::Args),
-    Restore(backup::RestoreArgs),
-    Seal(seal::SealArgs),
     Serve(serve::Args),
+    Unseal(seal::UnsealArgs),
+    Seal(seal::SealArgs),
+    Reseal(reseal::Args),
     Share(share::Args),
-    Sign(sign::Args),
+    RecoverAdmin(recover_admin::Args),
+    Backup(backup::BackupArgs),
+    Restore(backup::RestoreArgs),
     Status(status::Args),
     Token(token::Args),
-    Unseal(seal::UnsealArgs),
+    Policy(policy::Args),
+    Key(key::Args),
+    Attest(attest::Args),
+    Sign(sign::Args),
     Verify(verify::Args),
-    // Commands that create, take or return secrets.
-    Datakey(datakey::Args),
-    Decaps(kem::DecapsArgs),
-    Decrypt(cipher::DecryptArgs),
-    Encaps(kem::EncapsArgs),
+    Jwt(jwt::Args),
     Encrypt(cipher::EncryptArgs),
-    Hmac(hmac::Args),
-    Random(random::Args),
+    Decrypt(cipher::DecryptArgs),
     Rewrap(cipher::RewrapArgs),
-    Unwrap(cipher::UnwrapArgs),
+    Datakey(datakey::Args),
     Wrap(cipher::WrapArgs),
+    Unwrap(cipher::UnwrapArgs),
+    Hmac(hmac::Args),
+    Encaps(kem::EncapsArgs),
+    Decaps(kem::DecapsArgs),
+    Random(random::Args),
+    Audit(audit::Args),
 }
 
 /// Runs the command.
