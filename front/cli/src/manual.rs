@@ -23,7 +23,7 @@ Shells look for scripts in these places:
     )
 }
 
-/// Print a shell completion script for the program's commands and options.
+/// Print a completion script for bash, fish or zsh
 #[derive(Parser)]
 pub struct Completions {
     /// The shell to print the script for

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::keys;
 use crate::stamp::StampedRow;
 
-/// Measure algorithms, one operation at a time and in batches, as `openssl speed` does
+/// Measure operations per second, as `openssl speed` does
 ///
 /// Example:
 ///   gabion speed ML-KEM-768 ML-DSA-65 --seconds 0.2
@@ -24,7 +24,7 @@ pub struct Args {
     /// Algorithms, by any of the names that `gabion algorithms` lists [default: ML-KEM and ML-DSA]
     #[arg(value_name = "ALG")]
     algorithms: Vec<String>,
-    /// Time for each operation, which runs at least twice; may be fractional
+    /// Time for each operation in seconds; may be fractional. Each runs at least twice
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
     /// Print one JSON object per line

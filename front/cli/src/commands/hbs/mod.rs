@@ -27,7 +27,7 @@ use zeroize::Zeroizing;
 use crate::failure::Failure;
 use crate::files;
 
-/// Stateful hash-based signatures: LMS, HSS, XMSS and XMSS^MT
+/// Sign with stateful hash-based keys: LMS, HSS, XMSS and XMSS^MT
 ///
 /// Example:
 ///   mkdir keys && gabion hbs keygen LMS_SHA256_M32_H5_W4 --out keys/key --pub pub.pem --anchor anchors/key

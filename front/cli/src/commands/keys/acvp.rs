@@ -17,7 +17,7 @@ const WRONG_SHOWN: usize = 20;
 /// again.
 const XZ_MEMORY_KIB: u32 = 96 << 10;
 
-/// Run a NIST ACVP file and print the answers in the shape of expectedResults.json
+/// Answer a NIST ACVP test file, in the format of expectedResults.json
 ///
 /// Example:
 ///   echo '{"algorithm":"ML-DSA","mode":"keyGen","revision":"FIPS204","testGroups":[{"tgId":1,

@@ -8,7 +8,7 @@ use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 use crate::keys::{self, KeyArgs};
 
-/// Make a shared secret, and a ciphertext that only the owner of a key can decapsulate
+/// Encapsulate a shared secret for a public key
 ///
 /// Example:
 ///   gabion keygen ML-KEM-768 --out key.pem --pub pub.pem

@@ -11,13 +11,13 @@ use crate::files::{self, Access, Force, Output};
 use crate::keys;
 use crate::keys::der::{self, FileForm, Format, Forms, OctetForm};
 
-/// Generate a key pair and write it as PKCS#8 (and SubjectPublicKeyInfo) PEM
+/// Generate a key pair
 ///
 /// Example:
 ///   gabion keygen ML-DSA-65 --out key.pem --pub pub.pem
 ///   gabion keygen SecP256r1MLKEM768 --format raw --out key.bin --pub pub.bin
 ///
-/// The private key is written with mode 0600. Existing files are kept unless --force is given, and
+/// Writes PKCS#8 and SubjectPublicKeyInfo PEM. The private key has mode 0600. Existing files are kept unless --force is given, and
 /// a failure leaves no partial file.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]

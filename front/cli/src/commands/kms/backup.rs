@@ -8,15 +8,15 @@ use gabion_kms_server::config::Config;
 use super::{client, say_json};
 use crate::failure::Failure;
 
-/// Make a copy of the server's store while it serves
+/// Back up the store of a running server
 ///
 /// Example:
 ///   gabion kms backup
 ///
-/// The copy is written to the backup folder of the server's configuration. It contains the store as
-/// of the start of the command; the server continues to serve. The copy is sealed with the key of
+/// The backup is written to the backup folder of the server's configuration. It contains the store as
+/// of the start of the command; the server continues to serve. It is encrypted under the key of
 /// its backup period, which is stored in another folder, and is opened by the same shares or
-/// passphrase as the store now. Prints the path of the copy on the server.
+/// passphrase as the store now. Prints its path on the server.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct BackupArgs {
@@ -25,7 +25,7 @@ pub struct BackupArgs {
     json: bool,
 }
 
-/// Restore a store from a copy; the store must not be in use
+/// Restore a store from a backup; the store must not be in use
 ///
 /// Example:
 ///   gabion kms restore --config kms.toml 20261126T062205123Z.backup
@@ -40,10 +40,10 @@ pub struct RestoreArgs {
     /// Configuration file
     #[arg(long, value_name = "FILE")]
     config: PathBuf,
-    /// Key of the copy's period, if it is not in the folder backup.keys
+    /// Key of the backup's period, if it is not in the folder backup.keys
     #[arg(long, value_name = "FILE")]
     backup_key: Option<PathBuf>,
-    /// The copy: a path, or the name of a file in backup.folder
+    /// The backup: a path, or the name of a file in backup.folder
     backup: PathBuf,
 }
 

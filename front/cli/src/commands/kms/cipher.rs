@@ -92,7 +92,7 @@ pub struct RewrapArgs {
     out: OutputArgs,
 }
 
-/// Wrap a key file, for `unwrap` only
+/// Encrypt key material that only `unwrap` decrypts
 ///
 /// Example:
 ///   gabion kms key create keys --algorithm XAES-256-GCM
@@ -118,7 +118,7 @@ pub struct WrapArgs {
     out: OutputArgs,
 }
 
-/// Unwrap a key that `wrap` wrapped
+/// Decrypt key material that `wrap` encrypted
 ///
 /// Example:
 ///   gabion kms key create keys --algorithm XAES-256-GCM

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::ffi;
 
-/// Start a development server; its keys are in memory and end with it
+/// Run a development server with its keys in memory
 ///
 /// Example:
 ///   gabion kms dev

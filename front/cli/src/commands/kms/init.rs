@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::files;
 use crate::keys::passin::PassIn;
 
-/// Create a store with its seal, and the first token
+/// Create a store; print its unseal shares and an administrator token
 ///
 /// Example:
 ///   gabion kms init --config kms.toml --shares 5 --threshold 3 --certificate admin.pem

@@ -10,7 +10,7 @@ use super::{client, say_json};
 use crate::failure::Failure;
 use crate::files::{self, Access, Force, Output};
 
-/// Make a shared secret, and a ciphertext that a key of the service decapsulates
+/// Encapsulate a shared secret for a key of the service
 ///
 /// Example:
 ///   gabion kms key create box --algorithm ML-KEM-768

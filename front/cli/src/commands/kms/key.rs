@@ -61,7 +61,7 @@ enum Command {
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
     #[command(verbatim_doc_comment)]
     Rotate(KeyArg),
-    /// Set labels, and limits on which versions may be used for what
+    /// Change settings: labels, minimum versions, expiry, rotation
     ///
     /// Example:
     ///   gabion kms key create web --algorithm Ed25519 && gabion kms key rotate web
@@ -104,7 +104,7 @@ enum Command {
     /// the key: every holder of your public key can.
     #[command(verbatim_doc_comment)]
     Open(OpenArgs),
-    /// Write the public key to wrap imported keys for
+    /// Print the public key that imported keys are wrapped with
     ///
     /// Example:
     ///   gabion kms key wrapping-key --out service.pem

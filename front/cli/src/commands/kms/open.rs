@@ -23,7 +23,7 @@ pub struct OpenArgs {
     /// Your X-Wing private key: PEM, DER or raw bytes
     #[arg(long, value_name = "KEY")]
     key: PathBuf,
-    /// Form of the exported key: pkcs8 or raw [default: pkcs8, if a standard defines it]
+    /// Form of the exported key [default: pkcs8, if a standard defines it]
     #[arg(long, value_parser = ["pkcs8", "raw"])]
     form: Option<String>,
     /// Tenant of the key in the exporting service

@@ -19,7 +19,7 @@ use crate::keys::{self, KeyArgs};
 /// The prefix of every wrapped share.
 const WRAPPED: &str = "gbw1-";
 
-/// Unseal shares that are wrapped for their holders
+/// Open unseal shares that are wrapped for their holders
 ///
 /// Example:
 ///   gabion kms share open --key mine.pem share.wrapped | gabion kms unseal

@@ -34,7 +34,7 @@ pub struct Args {
     mode: MessageArgs,
     #[command(flatten)]
     send: SendArgs,
-    /// RSA padding: pss or pkcs1v15 [default: pss]
+    /// RSA padding [default: pss]
     #[arg(long, value_parser = ["pss", "pkcs1v15"])]
     padding: Option<String>,
     /// Length of the RSA-PSS salt in bytes [default: length of the digest]

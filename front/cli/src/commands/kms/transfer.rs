@@ -62,7 +62,7 @@ pub struct ImportArgs {
         value_parser = ["x-wing", "rsa-oaep-sha224", "rsa-oaep-sha256", "rsa-oaep-sha384", "rsa-oaep-sha512"]
     )]
     wrapped: Option<String>,
-    /// With --wrapped: form of the wrapped key, pkcs8 or raw [default: pkcs8, if a standard defines
+    /// With --wrapped: form of the wrapped key [default: pkcs8, if a standard defines
     /// it]
     #[arg(long, requires = "wrapped", value_parser = ["pkcs8", "raw"])]
     form: Option<String>,
@@ -81,8 +81,8 @@ pub struct ExportArgs {
     /// Key version [default: the newest]
     #[arg(long = "version", value_name = "VERSION")]
     number: Option<u32>,
-    /// pkcs8, or raw: the bytes of a symmetric key, a seed, or the standard's encoding [default:
-    /// pkcs8, if a standard defines it]
+    /// Form of the key; `raw` is the bytes of a symmetric key, a seed, or the standard's encoding
+    /// [default: pkcs8, if a standard defines it]
     #[arg(long, value_parser = ["pkcs8", "raw"])]
     form: Option<String>,
     /// Wrap the key for this X-Wing or RSA public key (PEM or DER); only its owner can read it
@@ -98,7 +98,7 @@ pub struct ExportArgs {
 
 #[derive(clap::Args)]
 pub struct WrappingKeyArgs {
-    /// Type of the wrapping key: x-wing or rsa
+    /// Type of the wrapping key
     #[arg(long, default_value = "x-wing", value_parser = ["x-wing", "rsa"])]
     kind: String,
     /// File for the public key (PEM); `-` is standard output

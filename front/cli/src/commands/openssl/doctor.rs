@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::style::{self, Colour, paint};
 use crate::table::{Align, Table};
 
-/// Check the processor, the backends, GPUs, OpenSSL, its FIPS provider and Gabion's provider
+/// Check the installation: processor, backends, GPUs, OpenSSL and its providers
 ///
 /// Example:
 ///   gabion doctor

@@ -20,10 +20,10 @@ const NOT_READY: u8 = 3;
 const INDENT: usize = 15;
 const WIDTH: usize = 96;
 
-/// Check that the FIPS provider loads, passes its self-tests, and serves ML-KEM, ML-DSA and
-/// SLH-DSA.
+/// Check the FIPS provider, a running process or a TLS server
 ///
-/// Exits 0 if `GABION_OPENSSL_FIPS_MODE=only gabion exec` would start a command, 3 if not. With
+/// Checks that the FIPS provider loads, passes its self-tests, and serves ML-KEM, ML-DSA and
+/// SLH-DSA. Exits 0 if `GABION_OPENSSL_FIPS_MODE=only gabion exec` would start a command, 3 if not. With
 /// `--pid`, exits 0 if the process complies with that mode, 1 if not.
 #[derive(Parser)]
 #[command(after_help = "Example:\n  gabion preflight --json\n

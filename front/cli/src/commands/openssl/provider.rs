@@ -20,7 +20,7 @@ pub struct Args {
 
 #[derive(Subcommand)]
 enum Action {
-    /// Print the lines to add to its configuration file.
+    /// Print the lines to add to OpenSSL's configuration file.
     #[command(after_help = "Example:\n  gabion provider config --openssl /usr/bin/openssl")]
     Config(Target),
     /// Copy the module to OpenSSL's module folder.
