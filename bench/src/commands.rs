@@ -21,7 +21,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use gabion_cli::failure::Failure;
 use gabion_cli::manual;
 
-/// Measure the engine, and TLS with it and without it: time, bytes, memory.
+/// Measure the engine, and TLS with and without Gabion: time, bytes, memory
 #[derive(Parser)]
 #[command(name = "gabion-bench", version)]
 #[command(after_help = "Example:\n  gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65")]

@@ -10,41 +10,42 @@ use super::gpu;
 use gabion_cli::failure::Failure;
 use gabion_cli::stamp::StampedRow;
 
-/// Measure the engine's operations: time, core cycles and operations a second
+/// Measure the engine's operations: time, core cycles, operations per second
 ///
 /// Example:
 ///   gabion bench engine --filter 'ML-DSA-65:sign' --batch 16 --seconds 0.5
 ///
-/// Every result is first compared with the portable backend's, or verified by it where randomness
-/// decides it. Cycles are core cycles, measured
-/// against a chain of instructions of known length, since clocks drift. Signing is the mean over
-/// 1024 messages, whose numbers of attempts differ; everything else is a median. `fresh` decodes,
-/// checks and expands an encoded key on the way, `cached` uses an expanded one. Keys of RSA are not
-/// made: that takes seconds.
+/// Every result is first compared with the portable backend's, or verified by it if it depends on
+/// randomness. Cycles are core cycles, calibrated with an instruction chain of known length.
+/// Signing is the mean over 1024 messages, because the number of attempts varies; everything else
+/// is a median. `fresh` includes decoding, checking and expanding an encoded key; `cached` uses an
+/// expanded key. RSA key generation is not measured, because it takes seconds.
 ///
-/// With `--backend cuda` every row is one of batches on a GPU: what its kernels take by themselves, by the device's
-/// own events, and what callers get, copies included, by the clock on the wall, with threads that each wait for a batch.
-/// An operation counts when its result was checked. The largest batch is measured once more with ordinary memory.
-/// What the GPU does not do is named on standard error.
+/// With `--backend cuda`, every row measures batches on a GPU: the kernels alone, timed by the
+/// device's events, and the elapsed time of callers, including copies, with threads that each wait
+/// for a batch. An operation counts only if its result was checked. The largest batch is also
+/// measured with ordinary memory. Operations that the GPU does not support are listed on standard
+/// error.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Only rows whose `algorithm:operation:key` matches, as in `768:(en|de)caps:cached`
+    /// Measure rows whose `algorithm:operation:key` matches, such as `768:(en|de)caps:cached`
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// Only this backend [default: the best one, or GABION_BACKEND]
+    /// Backend to measure [default: the best one, or GABION_BACKEND]
     #[arg(long, value_name = "B")]
     backend: Option<String>,
-    /// Operations in one call, one size or several: 64 or 1,4k,1M [default: 1; with cuda, nine sizes from 1 to 1M]
+    /// Operations per call, one or several sizes: 64 or 1,4k,1M [default: 1; with cuda, nine sizes
+    /// from 1 to 1M]
     #[arg(long, value_name = "N", value_delimiter = ',', value_parser = gpu::size)]
     batch: Vec<usize>,
-    /// Threads side by side [default: 1; with cuda, one for each core and 8 at most]
+    /// Number of threads [default: 1; with cuda, the number of cores, at most 8]
     #[arg(long, value_name = "T")]
     threads: Option<usize>,
-    /// Time for each row; may be fractional
+    /// Time for each row, in seconds; may be fractional
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     #[command(flatten)]

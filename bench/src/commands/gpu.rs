@@ -17,16 +17,16 @@ pub struct Options {
     /// Number of the GPU, with --backend cuda
     #[arg(long, value_name = "N", default_value_t = 0)]
     device: u32,
-    /// Memory of the host for batches, in MiB, with --backend cuda
+    /// Host memory for batches in MiB, with --backend cuda
     #[arg(long, value_name = "MIB", default_value_t = gpu::MEMORY >> 20)]
     memory: usize,
-    /// Memory of the device for each chunk that is on its way, in MiB, with --backend cuda
+    /// Device memory for each chunk in flight in MiB, with --backend cuda
     #[arg(long, value_name = "MIB", default_value_t = gpu::SLOT >> 20)]
     slot: usize,
-    /// Show what each kernel takes, too, with --backend cuda
+    /// Also measure each kernel, with --backend cuda
     #[arg(long)]
     profile: bool,
-    /// Leave out the row with ordinary memory, with --backend cuda
+    /// Omit the row with ordinary memory, with --backend cuda
     #[arg(long)]
     pinned_only: bool,
 }

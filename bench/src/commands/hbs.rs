@@ -14,40 +14,43 @@ use gabion_cli::failure::Failure;
 use gabion_cli::files;
 use gabion_cli::stamp::StampedRow;
 
-/// Measure keys, signatures and verifications of HSS, XMSS and XMSS^MT, and how far they are from their hashes
+/// Measure HSS, XMSS and XMSS^MT, and compare them with the cost of their hashes
 ///
 /// Example:
 ///   gabion bench hbs --filter L3_H5_W4 --seconds 0.2 --json
 ///   gabion bench hbs --durable --filter L3_H5_W4 --seconds 0.2
 ///
-/// Sets are levels, height and bits of a digit, as wolfSSL names them, with SHA-256 and n = 32. Keys are made with all trees
-/// that the first signature needs, on one thread and on all. Signing takes its indexes from a state in memory, and includes
-/// the check before release and the share of the next tree. The floor is what the hashes would take, with all lanes full
-/// where they are independent. `max/med` is the slowest signature. `5.6.3` is what wolfSSL's manual has of the set: operations
-/// a second of 1 and 4 threads of an i7-8700, by hash-sigs.
+/// HSS sets have wolfSSL's names (levels, height, bits per digit), with SHA-256 and n = 32. Key
+/// generation includes all trees that the first signature needs, on one thread and on all. Signing
+/// takes its indexes from a state in memory, and includes verifying the signature before release
+/// and a share of the next tree. The floor is the cost of the hashes, with full lanes where they
+/// are independent. `max/med` is the slowest signature over the median. `5.6.3` is the value in
+/// wolfSSL's manual: operations per second with 1 and 4 threads of an i7-8700, by hash-sigs.
 ///
-/// With --durable signatures have their state on a disk, with 1, 64 and 1024 indexes reserved at once, signed one by one and in
-/// one call. Beside it: the same in memory, and a block that is written and synced by itself in the same folder. What is
-/// expected is the time in memory and the share of the syncs.
+/// With --durable, the state is on a disk. 1, 64 and 1024 indexes are reserved at once, and
+/// messages are signed one by one and in one call. Signing with a state in memory, and writing and
+/// syncing a single block in the same folder, are measured in alternation. The expected time is the
+/// time in memory plus the share of the syncs.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Only rows whose `set:operation` matches, as in `L2_.*:sign`
+    /// Measure rows whose `set:operation` matches, such as `L2_.*:sign`
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// Time for each row; may be fractional
+    /// Time for each row, in seconds; may be fractional
     #[arg(long, value_name = "S", default_value_t = 1.0)]
     seconds: f64,
-    /// Rows of other libraries on this processor, that bench/peers/run.sh wrote; may be given again
+    /// File with rows of other libraries on this processor, written by bench/peers/run.sh; may be
+    /// given several times
     #[arg(long, value_name = "FILE")]
     peers: Vec<PathBuf>,
-    /// Measure signatures with a state on a disk
+    /// Measure signing with the state on a disk
     #[arg(long, conflicts_with = "peers")]
     durable: bool,
-    /// Folder that says which disk; what is made in it is removed
+    /// Folder on the disk to measure; files created in it are removed
     #[arg(long, value_name = "DIR", default_value = ".", requires = "durable")]
     folder: PathBuf,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }

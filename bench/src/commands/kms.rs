@@ -10,40 +10,41 @@ use regex::Regex;
 use gabion_cli::failure::Failure;
 use gabion_cli::stamp::StampedRow;
 
-/// Measure requests to the key management service: time of who asks, and of the server's processors
+/// Measure requests to the key management service: latency, and CPU time of the server
 ///
 /// Example:
 ///   gabion bench kms --filter 'ed25519:sign:written:https' --seconds 2 --json
 ///
-/// Starts a server of its own over a store in a temporary folder, with TLS 1.3 on connections that are kept. Messages have 128
-/// bytes. One client has the second core, its server the first; several clients and their server share all. Each row is
-/// measured in turns with requests that do nothing, whose median is the floor. `written` and `durable` say when an answer
-/// is given: once the audit log has the use, or once the disk has it; a durable row has the same request once it is written,
-/// and fdatasync, beside. `fresh` is verified each time by another key of 256 that were used before, `cold` by keys that
-/// nothing is kept of. p99 is that of clients that wait for answers, which hides stalls, but for 16 clients: their requests
-/// are due at random times, half as many as there can be. `start` is from a start to the first answer, over a store with one
-/// key and with --keys; `cold-sign` is the first use of other keys after that. `others` is what the hypervisor and other
-/// processes took of the processors' time.
+/// Starts a server with a store in a temporary folder; connections use TLS 1.3 and are kept open.
+/// Messages have 128 bytes. A single client runs on the second core and its server on the first;
+/// several clients share all cores with the server. Each row alternates with no-op requests, whose
+/// median is the floor. `written`: answered once the audit log has the use; `durable`: once the
+/// disk has it. A durable row also contains the same request in class `written`, and fdatasync.
+/// `fresh` verifies with one of 256 previously used keys, `cold` with keys that are in no cache.
+/// With clients that wait for answers, p99 hides stalls; with 16 clients, requests are also issued
+/// at random times, at half the maximum rate. `start` is the time from the start to the first
+/// answer, with one key and with --keys keys; `cold-sign` is the first use of other keys after
+/// that. `others` is the share of CPU time used by the hypervisor and other processes.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Only rows whose `algorithm:request:class:through` matches, as in `ml-dsa-65:sign:.*:https`; `:due` follows where
-    /// requests are due
+    /// Measure rows whose `algorithm:request:class:through` matches, such as
+    /// `ml-dsa-65:sign:.*:https`; scheduled requests have the suffix `:due`
     #[arg(long, value_name = "RE")]
     filter: Option<Regex>,
-    /// Time for each row; may be fractional
+    /// Time for each row, in seconds; may be fractional
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
-    /// Turns of a row
+    /// Rounds per row
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
-    /// Keys of the store that starts are measured with; a million of them take minutes to make
+    /// Number of keys in the store for `start`; generating a million takes minutes
     #[arg(long, value_name = "N", default_value_t = 1000)]
     keys: usize,
-    /// Whose requests the server runs together that are there at the same time: any, tenant (those of one), off
+    /// Which concurrent requests the server coalesces: any, tenant (requests of one tenant), off
     #[arg(long, value_name = "WHOSE", default_value = "any")]
     coalesce: String,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     /// What a server is told; written by the command itself

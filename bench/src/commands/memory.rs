@@ -7,25 +7,25 @@ use clap::Parser;
 use super::setup::{ProviderName, Setup, TableName, lines, print};
 use gabion_cli::failure::Failure;
 
-/// Measure heap and stack of TLS 1.3 connections, server and client apart.
+/// Measure heap and stack of TLS 1.3 connections, per side
 ///
-/// Each side runs in a process of its own whose malloc is counted and whose stack is painted. The
-/// rows that wolfSSL published in 2022 come first, in their order, with old names and new; then
-/// today's. The figures do not depend on how busy the machine is.
+/// Each side runs in its own process with counted allocations and a painted stack. The rows that
+/// wolfSSL published in 2022 come first, with old and new algorithms; then today's. The results do
+/// not depend on the load of the machine.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench memory --table today --provider gabion\n
-Exits 1 when a connection fails, 3 when the bundle or a provider does not load.")]
+Exits 1 if a connection fails, 3 if the bundle or a provider does not load.")]
 pub struct Args {
-    /// Which rows
+    /// Rows to measure
     #[arg(long, value_enum, default_value = "all")]
     table: TableName,
-    /// Measure this provider only; several may be given [default: default and gabion]
+    /// Provider to measure; may be given several times [default: default and gabion]
     #[arg(long, value_enum, value_delimiter = ',')]
     provider: Vec<ProviderName>,
     #[command(flatten)]
     setup: Setup,
-    /// Print one JSON object a line, one for each row and provider
+    /// Print one JSON object per line, for each row and provider
     #[arg(long)]
     json: bool,
     /// What a measured process is told; written by the command itself

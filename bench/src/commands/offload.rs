@@ -10,37 +10,37 @@ use gabion_engine::Algorithm;
 use super::setup;
 use gabion_cli::failure::Failure;
 
-/// Do many jobs on many threads, by OpenSSL, the provider, the core patch, the engine's queue and a GPU
+/// Compare OpenSSL, the provider, the core patch, the engine and a GPU on the same operations
 ///
 /// Example:
 ///   gabion bench offload --jobs 64 --iters 200192
 ///
-/// Each of the threads has a key of its own and does one job at a time: it encapsulates, decapsulates and compares the
-/// secrets, or signs and verifies. A job counts when its result was checked, the check being part of its time, which is that
-/// on the wall; a job that fails ends the run. Beside it stand the processor's time, and how busy the GPU was as far as
-/// `nvidia-smi` tells. The GPU gets what waits in a queue as one batch. Ways that are not at hand are named on
-/// standard error; those that were named by --way have to be.
+/// Each thread has its own key and runs one job at a time: it encapsulates, decapsulates and
+/// compares the secrets, or signs and verifies. Times are elapsed times and include the check of
+/// the result; a job that fails ends the run. CPU time is reported as well, and the utilization of
+/// the GPU if `nvidia-smi` reports it. The GPU receives the waiting jobs of a queue as one batch.
+/// Unavailable ways are listed on standard error; ways that --way names must be available.
 #[derive(Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// Threads, each with one job at a time
+    /// Number of threads, each with one job at a time
     #[arg(long, value_name = "N", default_value_t = 64)]
     jobs: usize,
-    /// Jobs in all
+    /// Total number of jobs
     #[arg(long, value_name = "N", default_value_t = 200_192)]
     iters: u64,
-    /// An ML-KEM or an ML-DSA
+    /// ML-KEM or ML-DSA parameter set
     #[arg(long, value_name = "ALG", default_value = "ML-KEM-768")]
     algorithm: Algorithm,
-    /// Who does them, one after the other [default: all that are at hand]
+    /// Ways to measure, one after the other [default: all that are available]
     #[arg(long, value_name = "W", value_delimiter = ',')]
     way: Vec<WayName>,
     #[command(flatten)]
     setup: setup::Setup,
-    /// Folder of an OpenSSL with the core patch [default: that beside the bundle]
+    /// Folder of an OpenSSL with the core patch [default: the one next to the bundle]
     #[arg(long, value_name = "DIR")]
     offload_prefix: Option<PathBuf>,
-    /// Print one JSON object a line
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
     /// One way in this process, as the command starts it for each
@@ -53,7 +53,7 @@ pub struct Args {
 enum WayName {
     /// OpenSSL's own code
     Default,
-    /// Our provider
+    /// Gabion's provider
     Gabion,
     /// The core patch
     Offload,

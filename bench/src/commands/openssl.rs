@@ -19,44 +19,44 @@ use gabion_cli::failure::Failure;
 use gabion_cli::files::{self, Access, Output, OverwritePolicy};
 use gabion_cli::table::{Align, Table};
 
-/// Measure algorithms by `openssl speed`, and compare SLH-DSA with ML-DSA.
+/// Measure algorithms with `openssl speed`, and compare SLH-DSA with ML-DSA
 ///
-/// Operations a second of CPU time, one process; with --multi of elapsed time, all processes
-/// together, which on a busy machine says how busy it is. Whether our provider really served is
-/// read off its counters.
+/// Prints operations per second of CPU time of one process; with --multi, of elapsed time of all
+/// processes together, which depends on the load of the machine. The counters of Gabion's provider
+/// show whether it served the operations.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench openssl --seconds 5 --algorithm ML-DSA-87 SLH-DSA-SHAKE-256f\n
-Each SLH-DSA is compared with the ML-DSA of its category, if that is measured, too: 128 with ML-DSA-44,
-192 with ML-DSA-65, 256 with ML-DSA-87.\n
-An algorithm that only one provider has is a row \"not served\" of the other.\n
-Exits 1 when nothing goes by a name, after the other rows, 3 when there is no bundle.")]
+Each SLH-DSA set is compared with the ML-DSA set of its category if both are measured: 128 with
+ML-DSA-44, 192 with ML-DSA-65, 256 with ML-DSA-87.\n
+If a provider does not have an algorithm, the status of its row is \"not served\".\n
+Exits 1 after the other rows if a name is unknown, 3 if there is no bundle.")]
 pub struct SpeedArgs {
     /// Time for each operation, in whole seconds
     #[arg(long, value_name = "N", default_value_t = 5)]
     seconds: u32,
-    /// Processes side by side
+    /// Number of parallel processes
     #[arg(long, value_name = "N")]
     multi: Option<u32>,
     #[command(flatten)]
     common: CommonOptions,
 }
 
-/// Measure signing and verifying by a process of `openssl pkeyutl` for each.
+/// Measure signing and verifying with one `openssl pkeyutl` process per operation
 ///
-/// Elapsed time of the whole process, as a script sees it, with the same of `openssl version`
-/// beside it, which computes nothing: mean, median, 95th and 99th percentile, operations a second.
+/// Measures the elapsed time of each process, and of `openssl version`, which computes nothing:
+/// mean, median, 95th and 99th percentile, operations per second.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench pkeyutl --msg-bytes 32 --algorithm ML-DSA-65\n
-An algorithm that only one provider has is a row \"not served\" of the other.\n
-Exits 1 when nothing goes by a name, after the other rows, 2 for one that does not sign, 3 when there is no
+If a provider does not have an algorithm, the status of its row is \"not served\".\n
+Exits 1 after the other rows if a name is unknown, 2 if an algorithm does not sign, 3 if there is no
 bundle.")]
 pub struct PkeyutlArgs {
-    /// Length of the message
+    /// Length of the message in bytes
     #[arg(long, value_name = "N", default_value_t = 32)]
     msg_bytes: usize,
-    /// Signatures, and verifications, of each algorithm
+    /// Number of signatures and of verifications per algorithm
     #[arg(long, value_name = "N", default_value_t = 100)]
     iterations: usize,
     #[command(flatten)]
@@ -66,16 +66,16 @@ pub struct PkeyutlArgs {
 /// Options of both commands.
 #[derive(clap::Args)]
 struct CommonOptions {
-    /// Algorithms, by any name of `gabion algorithms` or of openssl
+    /// Algorithms, by any name that `gabion algorithms` or openssl lists
     #[arg(long, value_name = "A", num_args = 1.., value_delimiter = ',')]
     algorithm: Vec<String>,
-    /// Measure this provider only; several may be given [default: default and gabion]
+    /// Provider to measure; may be given several times [default: default and gabion]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "P")]
     provider: Vec<ProviderName>,
-    /// Another openssl, 3.5 or later [default: the bundle's]
+    /// openssl command to measure, 3.5 or newer [default: the bundle's]
     #[arg(long, value_name = "PATH")]
     openssl_bin: Option<PathBuf>,
-    /// Write the result as one JSON object to this file, too
+    /// Also write the result to this file, as one JSON object
     #[arg(long, value_name = "F")]
     output_json: Option<PathBuf>,
     /// Print one JSON object

@@ -17,22 +17,22 @@ use gabion_cli::files::{self, Access, Output, OverwritePolicy};
 use gabion_cli::stamp::Stamp;
 use gabion_cli::style;
 
-/// Turn results into one self-contained HTML page with plots and tables.
+/// Write measurement results as one HTML page with plots and tables
 ///
-/// Takes what `gabion run` writes, what the measuring commands print with --json, and the files of bench/results. Each machine has
-/// a part of its own; of two rows that measured the same on one machine the later counts. The page needs
-/// nothing else: no script, no font, no network.
+/// Reads the output of `gabion run`, that of the measuring commands with --json, and the files of
+/// bench/results. Each machine has its own part; if two rows measured the same on one machine, the
+/// later one counts. The page needs no scripts, fonts or network.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench engine --filter ML-KEM-768 --seconds 0.1 --json > engine.ndjson
   gabion report --out report.html engine.ndjson\n
-Exits 2 when a file is no such result.")]
+Exits 2 if a file does not contain results.")]
 pub struct Args {
-    /// Files of results, one JSON object a line or one in all; `-` is standard input
+    /// Result files with one JSON object, or one per line; `-` is standard input
     /// [default: bench/results/*.ndjson]
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// The page; `-` is standard output
+    /// File for the page; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
 }

@@ -24,21 +24,21 @@ use gabion_cli::stamp::Stamp;
 use handshake::Handshake;
 use stock::Stock;
 
-/// Shake hands with the bundle's openssl, and measure it with and without Gabion
+/// Run a TLS handshake, and measure its cost with and without Gabion
 ///
 /// Example:
 ///   gabion bundle build && gabion run
 ///
-/// Makes certificates, starts `openssl s_server` with Gabion's provider on a free port of the
-/// loopback interface, connects `openssl s_client`, and shows who did what. Then measures full
-/// handshakes in memory and single operations. Everything measured goes into out/run.json.
+/// Creates certificates, starts `openssl s_server` with Gabion's provider on a free port of the
+/// loopback interface, connects `openssl s_client`, and shows which provider served what. Then
+/// measures full handshakes in memory and single operations. All results go to out/run.json.
 #[derive(clap::Parser)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    /// File for everything that was measured, as JSON
+    /// File for all results, as JSON
     #[arg(long, value_name = "FILE", default_value = "out/run.json")]
     out: PathBuf,
-    /// Time for the handshakes of each provider; the rest takes about as long again
+    /// Time for the handshakes of each provider, in seconds; the rest takes about as long
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
 }

@@ -35,9 +35,9 @@ impl Setup {
 /// `--provider`.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum ProviderName {
-    /// OpenSSL's own
+    /// OpenSSL's default provider
     Default,
-    /// Ours, preferred to default
+    /// Gabion's provider, preferred to default
     Gabion,
     /// OpenSSL's FIPS provider
     Fips,

@@ -9,24 +9,24 @@ use gabion_ship::environment::Settings;
 use super::setup::{lines, print};
 use gabion_cli::failure::Failure;
 
-/// Say how much of the stripped module each family of algorithms is.
+/// Measure how much each algorithm family adds to the stripped module
 ///
-/// With a family is the module as it is. Without it is the module's size less the bytes of the functions and
-/// tables whose path names the family; code that several families share counts as shared. With --without, also
-/// the size of modules that were built without one: `script/size` in Gabion's source builds them all.
-/// Needs modules that still have their symbols.
+/// The size with a family is that of the module. The size without it is that of the module minus
+/// the functions and tables whose path names the family; code that several families use counts as
+/// shared. With --without, the sizes of modules that were built without a family are printed as
+/// well: `script/size` in Gabion's source builds them all. Modules must not be stripped.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench size\n
 Exits 2 if the file is not a module or was stripped, 3 if it is missing.")]
 pub struct Args {
-    /// The module [default: gabion.so of the bundle]
+    /// Module to measure [default: gabion.so of the bundle]
     #[arg(long, value_name = "FILE")]
     module: Option<PathBuf>,
-    /// A module that was built without the family that NAME says
+    /// Module that was built without the family NAME; may be given several times
     #[arg(long, value_name = "NAME=FILE", value_parser = named)]
     without: Vec<(String, PathBuf)>,
-    /// The commit that the module was built from, to be named in the object
+    /// Commit that the module was built from, for the JSON object
     #[arg(long, value_name = "ID")]
     commit: Option<String>,
     /// Print one JSON object

@@ -7,12 +7,12 @@ use super::setup::{Setup, lines, print};
 use gabion_cli::failure::Failure;
 use gabion_cli::table::{Align, Table};
 
-/// Measure what a switch of the provider is worth: handshakes with it on and off, in turns.
+/// Measure handshakes with a switch of the provider on and off, in alternation
 ///
-/// A round is a quarter of a second with the switch on and one with it off; client and server run on one
-/// thread. Every ratio is on over off, and given twice: the median of the rounds' ratios, and the ratio
-/// of the medians of all slices. Where these contradict each other, the machine was not quiet or has two
-/// speeds, and the row says nothing.
+/// A round is a quarter of a second with the switch on and one with it off; client and server run
+/// on one thread. Every ratio is on divided by off, computed in two ways: the median of the rounds'
+/// ratios, and the ratio of the medians of all slices. If they contradict each other, the machine
+/// was busy or changed its speed, and the row is inconclusive.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench switches --switch key-pools --group X25519MLKEM768 --sig ML-DSA-65\n
@@ -21,29 +21,29 @@ Exits 1 if a handshake fails, or if a single connection on one thread is slower 
 is above 1.02 times that without, by either of the two ratios. If only one ratio is above, the result
 is inconclusive. Exits 3 if the bundle or the provider does not load.")]
 pub struct Args {
-    /// The switch; several may be given [default: all]
+    /// Switch to measure; may be given several times [default: all]
     #[arg(long, value_enum, value_delimiter = ',', value_name = "NAME")]
     switch: Vec<SwitchName>,
     /// Key exchange groups [default: X25519MLKEM768; without --group, --sig, --threads and
     /// --connections: the rows of docs/reference/provider-measurements.md]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     group: Vec<String>,
-    /// Algorithms of the server's and the root's key [default: ML-DSA-65, or as above]
+    /// Algorithms of the server's and the root's keys [default: ML-DSA-65, or as for --group]
     #[arg(long, value_delimiter = ',', value_name = "NAME")]
     sig: Vec<String>,
-    /// Threads that shake hands at the same time [default: 1, or as above]
+    /// Number of threads [default: 1, or as for --group]
     #[arg(long, value_name = "T")]
     threads: Option<usize>,
-    /// Connections that each thread has under way in asynchronous jobs; 0: one after the other, without
-    /// jobs [default: 1 for async-jobs, 0 for the others, or as above]
+    /// Concurrent connections per thread in asynchronous jobs; 0: one after the other, without jobs
+    /// [default: 1 for async-jobs, 0 for the others, or as for --group]
     #[arg(long, value_name = "N")]
     connections: Option<usize>,
-    /// Rounds of half a second for each row
+    /// Number of rounds per row, half a second each
     #[arg(long, value_name = "N", default_value_t = 20)]
     rounds: usize,
     #[command(flatten)]
     setup: Setup,
-    /// Print one JSON object a line, one for each row, when it is there
+    /// Print one JSON object per line, for each row as soon as it is measured
     #[arg(long)]
     json: bool,
 }

@@ -7,60 +7,60 @@ use clap::{Parser, ValueEnum};
 use super::setup::{Setup, lines, print};
 use gabion_cli::failure::Failure;
 
-/// Measure full TLS 1.3 handshakes of the bundle's libssl, or of rustls, server and client apart.
+/// Measure full TLS 1.3 handshakes of the bundle's libssl or of rustls, per side
 ///
-/// Each handshake is a full one, in memory: the server signs, the client verifies chain and name,
-/// nothing is resumed. Without --provider, default and gabion take turns in slices of 0.25 s, or
-/// gabion is alone where OpenSSL lacks the group or the signature; the figures are CPU time, medians
-/// over the slices. rustls has the providers gabion and aws-lc-rs, which is its default.
+/// Handshakes run in memory: the server signs, the client verifies the chain and the name, and
+/// nothing is resumed. Without --provider, default and gabion alternate in slices of 0.25 s; if
+/// OpenSSL lacks the group or the signature, only gabion is measured. Results are medians of CPU
+/// time over the slices. For rustls, the providers are gabion and aws-lc-rs, which is its default.
 #[derive(Parser)]
 #[command(after_help = "Example:
   gabion bench tls --group X25519MLKEM768 --sig ML-DSA-65 --seconds 10
   gabion bench tls --stack openssl,rustls --cipher TLS_AES_256_GCM_SHA384
   gabion bench tls --table seed --seconds 2 --threads 2\n
 Groups:     X25519MLKEM768, SecP256r1MLKEM768, SecP384r1MLKEM1024, MLKEM512, MLKEM768, MLKEM1024,
-            x25519, secp256r1, secp384r1; default: no group is named, libssl's own list stands, and
-            the client makes two key shares; of gabion only: SecP256r1MLKEM512, SecP384r1MLKEM768,
+            x25519, secp256r1, secp384r1; default: libssl's own list, with two key shares of the
+            client; only with gabion: SecP256r1MLKEM512, SecP384r1MLKEM768,
             SecP521r1MLKEM1024, MLKEM512X25519
-Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048; of gabion
-            only, with a draft's or private codepoint: SLH-DSA-SHA2-128s, SLH-DSA-SHA2-128f,
+Signatures: ML-DSA-44, ML-DSA-65, ML-DSA-87, ECDSA-P-256, ECDSA-P-384, Ed25519, RSA-2048; only with
+            gabion, with a codepoint of a draft or a private one: SLH-DSA-SHA2-128s, SLH-DSA-SHA2-128f,
             SLH-DSA-SHA2-192s, SLH-DSA-SHA2-192f, SLH-DSA-SHA2-256s, SLH-DSA-SHA2-256f,
             SLH-DSA-SHAKE-128s, SLH-DSA-SHAKE-128f, SLH-DSA-SHAKE-192s, SLH-DSA-SHAKE-192f,
             SLH-DSA-SHAKE-256s, SLH-DSA-SHAKE-256f, Falcon-512, Falcon-1024, Falcon-padded-512,
             Falcon-padded-1024\n
-Exits 1 when a handshake fails or is not the one asked for, 3 when the bundle or a provider does
-not load.")]
+Exits 1 if a handshake fails or does not have the requested parameters, 3 if the bundle or a provider
+does not load.")]
 pub struct Args {
-    /// Key exchange group, in any case
+    /// Key exchange group, in upper or lower case
     #[arg(long, value_name = "NAME", default_value = "X25519MLKEM768")]
     group: String,
-    /// Algorithm of the server's and the root's key, in any case [default: ML-DSA-65; of the table
-    /// RSA-2048]
+    /// Algorithm of the server's and the root's keys, in upper or lower case [default: ML-DSA-65;
+    /// with --table: RSA-2048]
     #[arg(long, value_name = "NAME")]
     sig: Option<String>,
-    /// Cipher suite, such as TLS_AES_128_GCM_SHA256 [default: OpenSSL's choice; of the table
+    /// Cipher suite, such as TLS_AES_128_GCM_SHA256 [default: OpenSSL's choice; with --table:
     /// TLS_AES_256_GCM_SHA384]
     #[arg(long, value_name = "NAME")]
     cipher: Option<String>,
-    /// Measure a table instead: connections, throughput, time to the last byte of 50 KiB, and 1 to
-    /// --threads threads, for each of its groups
+    /// Measure a table instead: for each of its groups, connections, throughput, the time to the
+    /// last byte of 50 KiB, and 1 to --threads threads
     #[arg(long, value_enum, conflicts_with = "group")]
     table: Option<TableName>,
-    /// The TLS that shakes hands; several may be given, and their providers take turns [default: openssl]
+    /// TLS library; may be given several times, and their providers alternate [default: openssl]
     #[arg(long, value_enum, value_delimiter = ',', conflicts_with = "table")]
     stack: Vec<StackName>,
-    /// Measure this provider only; several may be given, and take turns
+    /// Provider to measure; may be given several times, and providers alternate
     #[arg(long, value_enum, value_delimiter = ',')]
     provider: Vec<LaneName>,
-    /// Time for each provider, and each row of a table, in seconds; may be fractional
+    /// Time for each provider and each row of a table, in seconds; may be fractional
     #[arg(long, value_name = "S", default_value_t = 5.0)]
     seconds: f64,
-    /// Threads that shake hands at the same time; of a table the most
+    /// Number of threads; with --table, the maximum
     #[arg(long, value_name = "T", default_value_t = 1)]
     threads: usize,
     #[command(flatten)]
     setup: Setup,
-    /// Print one JSON object a line, one for each provider and row
+    /// Print one JSON object per line, for each provider and row
     #[arg(long)]
     json: bool,
 }
@@ -68,15 +68,15 @@ pub struct Args {
 /// `--provider`.
 #[derive(Clone, Copy, ValueEnum)]
 enum LaneName {
-    /// OpenSSL's own
+    /// OpenSSL's default provider
     Default,
-    /// Ours, preferred to default
+    /// Gabion's provider, preferred to default
     Gabion,
     /// OpenSSL's FIPS provider
     Fips,
-    /// OpenSSL's own, over a libcrypto with the core patch and GABION_OFFLOAD=1; not with --table
+    /// OpenSSL's code with the core patch and GABION_OFFLOAD=1; not with --table
     Offload,
-    /// aws-lc-rs, of rustls alone
+    /// aws-lc-rs, for rustls only
     AwsLcRs,
 }
 
