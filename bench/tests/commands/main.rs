@@ -5,6 +5,8 @@
 mod engine;
 mod hbs;
 mod help;
+#[cfg(feature = "kms")]
+mod pages;
 mod report;
 mod run;
 mod tables;

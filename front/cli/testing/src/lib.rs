@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::new_without_default, missing_docs)] // A panic is how a test fails.
 
+pub mod pages;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -36,6 +36,8 @@ mod kms_streams;
 mod kms_unit;
 mod manual;
 mod mu;
+#[cfg(feature = "kms")]
+mod pages;
 mod provider_config;
 mod raw_keys;
 mod reports;
