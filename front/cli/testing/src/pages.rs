@@ -1,8 +1,8 @@
 //! Tables of commands and options in the reference pages, from the definition of a command line.
 //!
 //! A table stands between the comments `<!-- PROGRAM: COMMAND, COMMAND -->` and `<!-- end -->`. A
-//! command with subcommands stands for all of them. Without commands (`<!-- PROGRAM -->`), the table
-//! is an overview of the program's commands.
+//! command with subcommands stands for all of them. Without commands (`<!-- PROGRAM -->`), the
+//! table is an overview of the program's commands.
 
 use std::fmt::Write as _;
 use std::path::Path;
