@@ -41,7 +41,7 @@ pub struct Args {
     /// Number of keys in the store for `start`; generating a million takes minutes
     #[arg(long, value_name = "N", default_value_t = 1000)]
     keys: usize,
-    /// Which concurrent requests the server coalesces: any, tenant (requests of one tenant), off
+    /// Concurrent requests that the server coalesces: any, tenant (requests of one tenant), off
     #[arg(long, value_name = "WHOSE", default_value = "any")]
     coalesce: String,
     /// Print one JSON object per line
