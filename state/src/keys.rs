@@ -416,7 +416,6 @@ impl Status {
     ///
     /// # Errors
     /// [`LedgerError::Unsafe`].
-    /// [`LedgerError::Unsafe`].
     pub fn check_key(&self, key: &Path, public: &[u8]) -> Result<(), LedgerError> {
         check_id(&Paths::new(key), &self.key, public)
     }

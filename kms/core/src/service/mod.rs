@@ -6,13 +6,14 @@
 //!
 //!   a use      allow --> quota, a slot --> operate --> append a record --> allow, still? --> answer
 //!                                                                           '--> no: append `withheld` --> error
-//!   a change   allow --> quota, a slot --> append `begun`, durable --> operate --> append the outcome, durable --> answer
+//!   a change   allow --> quota, a slot --> append `begun`, durable --> allow, still? --> operate --> append the outcome,
+//!                                                                           '--> no: append `failed` --> error    durable --> answer
 //! ```
 //!
 //! - After the service is sealed ([`Generation`]), no operation begins, and computed results are
 //!   withheld.
-//! - Every answered operation is in the audit log. If the log cannot be written, everything is
-//!   refused.
+//! - Every answered operation is in the audit log, except queries of the log's state and of the
+//!   caller's own permissions. If the log cannot be written, everything is refused.
 //! - Denied and failed operations are recorded, too; equal denials of one credential in a row share
 //!   one record with a count. Failed authentications are only counted.
 //! - Refused requests are charged to the credential ([`Service::charge_refusal`]).

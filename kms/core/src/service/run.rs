@@ -343,7 +343,9 @@ impl Service {
         audit_entry: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
         self.authorize(call, request, None)?;
-        self.perform_unchecked_change(call, request, operate, audit_entry)
+        let recheck = || self.check_allowed(call, request);
+        self.perform_rechecked_change(call, request, recheck, operate, audit_entry)
+            .map_err(|error| hide_existence(error, request))
     }
 
     /// Runs a change that needs no permission, like [`Self::perform_change`].
@@ -351,6 +353,19 @@ impl Service {
         &self,
         call: &Call<'_>,
         request: &Request<'_>,
+        operate: impl FnOnce(&Kms) -> Result<T, Error>,
+        audit_entry: impl FnOnce(&T) -> C,
+    ) -> Result<T, Error> {
+        self.perform_rechecked_change(call, request, || Ok(()), operate, audit_entry)
+    }
+
+    /// Runs a change. `recheck` runs right before it: while it waited for its slot and for the disk,
+    /// the token may have been revoked, or a policy changed.
+    fn perform_rechecked_change<T, C: Into<ChangeEntry>>(
+        &self,
+        call: &Call<'_>,
+        request: &Request<'_>,
+        recheck: impl FnOnce() -> Result<(), Error>,
         operate: impl FnOnce(&Kms) -> Result<T, Error>,
         audit_entry: impl FnOnce(&T) -> C,
     ) -> Result<T, Error> {
@@ -366,10 +381,10 @@ impl Service {
                 Action::Audit => self.log.append_at_last(&[begun], Class::Durable)?,
                 _ => self.log.append(&[begun], Class::Durable)?,
             };
-            let done = match call.op {
+            let done = recheck().and_then(|()| match call.op {
                 Some(op) => operate(&self.kms.with(op.companion())),
                 None => operate(&self.kms),
-            };
+            });
             drop(place);
             let record = match &done {
                 Ok(done) => {

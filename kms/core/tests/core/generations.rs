@@ -4,14 +4,14 @@
 use std::sync::OnceLock;
 
 use gabion_kms::audit::Outcome;
-use gabion_kms::gate::{Action, Peer, Principal};
+use gabion_kms::gate::{Action, Method, Peer, Principal, TokenId};
 use gabion_kms::model::Label;
 use gabion_kms::operations::{Kms, NewKey, StreamForm, StreamLen, StreamUse};
 use gabion_kms::service::{
     AuditAt, Call, Generation, KeyRef, NewToken, Options, RotationReport, Service, SignItem,
     VerifyItem,
 };
-use gabion_kms::{Error, Message};
+use gabion_kms::{Code, Error, Message};
 
 use crate::fixture::lax;
 
@@ -78,6 +78,35 @@ fn every_call_is_refused_after_sealing() {
     assert_eq!(service.rotate_due(10), Ok(RotationReport::default()));
     // It is as if they had come while it was closed.
     assert_eq!(service.log().size(), before);
+}
+
+/// The service and the token that a change loses while it waits for its slot.
+static LOSES: OnceLock<(Service, TokenId)> = OnceLock::new();
+
+#[test]
+fn a_change_fails_if_its_token_is_revoked_while_it_waits() {
+    let (service, new) = service("ed25519");
+    let who = who(&service);
+    let Method::Token { id } = who.method() else { panic!() };
+    let (service, _) = LOSES.get_or_init(|| (service, id));
+    let run_blocking = |act: &mut dyn FnMut()| {
+        let (service, id) = LOSES.get().unwrap();
+        let admin = self::who(service);
+        service.token_revoke(&Call::new(&admin, "r"), *id).unwrap();
+        act();
+    };
+    let call = Call { run_blocking, ..Call::new(&who, "waits") };
+    let key = KeyRef { tenant: &new.tenant, name: &new.name };
+    assert_eq!(service.rotate(&call, &key).map_err(|error| error.code()), Err(Code::Denied));
+    let admin = self::who(service);
+    assert_eq!(service.show(&Call::new(&admin, "r"), &key).unwrap().versions.len(), 1);
+    let records = service.log().tail(0, usize::MAX).unwrap();
+    let outcomes: Vec<Outcome> = records
+        .iter()
+        .filter(|entry| entry.record.request_id == "waits")
+        .map(|entry| entry.record.outcome)
+        .collect();
+    assert_eq!(outcomes, [Outcome::Begun, Outcome::Failed(Code::Denied)]);
 }
 
 /// The generation that ends while something of it is computed.
