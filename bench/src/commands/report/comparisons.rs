@@ -243,7 +243,7 @@ pub fn threads(rows: &[&Threads]) -> Option<Section> {
     let head = ["algorithm", "operation", "key", "one thread, operations/s", &many, "ratio"];
     Some(Section {
         id: "threads",
-        title: "Threads side by side".into(),
+        title: "Parallel threads".into(),
         words: format!(
             "Batches of 64 on {most} threads at once, compared with one thread; {most} is the most there can \
              be. `multiply` keeps the multiplier of a core busy and touches no memory: what the machine \
