@@ -6,8 +6,9 @@
 //! expanded (known).
 //!
 //! # Contract of every backend
-//! - It answers [`BatchOutcome`]: done; declined, before any output; or lost on the way. What was not done goes to the next
-//!   backend with the same inputs, randomness and indexes among them, and nothing of it has left.
+//! - It answers [`BatchOutcome`]: done; declined, before any output; or lost on the way. An
+//!   operation that was not done goes to the next backend with the same inputs, including
+//!   randomness and indexes; no part of its output has left.
 //! - Each lane of a batch that is done has one [`Status`]. A bad input fails its own lane only.
 //! - An output is complete where the lane says [`Status::Ok`] and all zero everywhere else.
 //! - The engine sets every status to [`Status::NotRun`] beforehand. A lane that still says so of a batch that is

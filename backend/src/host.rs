@@ -8,9 +8,9 @@ use std::thread::{Builder, JoinHandle};
 
 /// A guard that holds back the cancellation of the calling thread (`pthread_cancel`) until it is dropped.
 ///
-/// A thread that is cancelled unwinds its stack from where it waits, through everybody's frames. Frames
-/// of Rust do not let that pass: the process would be aborted. So every entry point from C holds
-/// cancellation back. What was asked for meanwhile happens at the thread's next wait after that.
+/// A cancelled thread unwinds its stack from where it waits, through the frames of all callers.
+/// Rust frames do not allow that: the process would abort. So every entry point from C defers
+/// cancellation. A cancellation requested meanwhile happens at the thread's next wait after that.
 pub struct CancellationGuard {
     /// The thread's state before the guard.
     before: Cell<Cancellation>,

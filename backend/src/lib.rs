@@ -43,7 +43,7 @@ mod sha512;
 #[allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 mod tests;
 #[cfg(target_arch = "x86_64")]
-#[cfg_attr(emulated_lanes, allow(unused_unsafe))] // Emulated instructions need none.
+#[cfg_attr(emulated_lanes, allow(unused_unsafe))] // Emulated instructions need no `unsafe`.
 mod x86;
 
 // The module `avx512`, over emulated instructions.

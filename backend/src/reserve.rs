@@ -14,8 +14,9 @@
 //! with theirs; so the linker replaces malloc in the shared libraries alone, as their build scripts
 //! request. In other programs this code is never called.
 //!
-//! The reserve has no lock, which a forked child might find taken: blocks are runs of bits that are set and
-//! cleared by atomic operations. What another thread of the parent had taken stays taken in the child.
+//! The reserve has no lock, which a forked child might find locked: blocks are runs of bits that
+//! are set and cleared by atomic operations. Blocks that another thread of the parent held stay
+//! allocated in the child.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
@@ -81,7 +82,7 @@ fn can_be_had(bytes: usize) -> bool {
     }
 }
 
-/// Which granules are in use.
+/// The granules in use.
 struct Blocks {
     bits: [AtomicU64; GRANULES / 64],
     used: AtomicUsize,

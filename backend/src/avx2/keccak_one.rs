@@ -1,11 +1,11 @@
 //! Keccak-f[1600] on one state, in general registers.
 //!
 //! A round is 130 operations of the arithmetic units, of which a core does four a cycle: 24 rounds
-//! take 780 cycles at least. What the compiler makes of the formulas is slower: it keeps what theta adds
-//! in memory, on the way that every round waits for: parity, theta, first row, parity. Here that way
-//! goes through registers, as does the last word of the last row, with which the next round's first row
-//! begins. Two of the five words that theta adds are read from memory by the later rows, which have the
-//! time.
+//! take 780 cycles at least. Compiled code for the formulas is slower: it keeps the words that
+//! theta adds in memory, on the critical path of every round (parity, theta, first row, parity).
+//! Here this path stays in registers, and so does the last word of the last row, with which the
+//! next round's first row begins. Two of the five words that theta adds are read from memory by the
+//! later rows, which are not on the critical path.
 
 use core::arch::asm;
 

@@ -100,7 +100,7 @@ impl<const BITS: usize> Fields<BITS> {
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt")]
 fn gather(bytes: &[u8], at: usize, u: &UnpackTable) -> __m256i {
     let last = bytes.len() - 16;
-    // Near the end, the last 16 bytes are there, and what is looked for lies higher in them.
+    // Near the end, the last 16 bytes are loaded, and the wanted bytes are at higher indices.
     let (low, high) = (at.min(last), (at + u.second).min(last));
     let halves = registers::load_halves(bytes, low, high);
     let indices = registers::table(&u.gather);

@@ -3,7 +3,7 @@
 //!
 //! A single remaining chain continues in general registers, and so does a single hash.
 //!
-//! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains and on lengths, never on the hashed input.
 
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhHash};

@@ -1,8 +1,8 @@
 //! XMSS on eight lanes of SHA-256, or by the SHA extensions where they are (RFC 8391, SP 800-208).
 //!
-//! What is left alone goes on in general registers.
+//! A single remaining chain continues in general registers, and so does a single hash.
 //!
-//! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains and on lengths, never on the hashed input.
 
 use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::xmss_of_any;

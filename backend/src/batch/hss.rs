@@ -73,7 +73,7 @@ impl<'a> Hss<'a> {
         }
     }
 
-    /// Clears the output of one lane: a verification has none but its status.
+    /// Clears the output of one lane. A verification only has a status.
     pub(super) fn clear(&mut self, lane: usize) {
         if let Hss::Nodes { piece, .. } = self {
             piece.clear(lane);

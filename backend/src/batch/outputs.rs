@@ -7,7 +7,7 @@ use super::Batch;
 
 impl Batch<'_> {
     /// Clears the output of every lane whose status is not [`Status::Ok`]: bytes become zero, keys
-    /// blank. What a backend owes its caller anyway, for those that may not have kept to it.
+    /// blank. Backends must do this themselves; this call covers those that did not.
     pub fn clear_failed(&mut self) {
         for lane in 0..self.status.len() {
             if !self.status[lane].is_ok() {

@@ -86,7 +86,7 @@ impl<'a> Xmss<'a> {
         }
     }
 
-    /// Clears the output of one lane: a verification has none but its status.
+    /// Clears the output of one lane. A verification only has a status.
     pub(super) fn clear(&mut self, lane: usize) {
         if let Xmss::Nodes { piece, .. } = self {
             piece.clear(lane);

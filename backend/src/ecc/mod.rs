@@ -252,8 +252,8 @@ pub fn derive(curve: Curve, private: &[u8], public: &[u8], shared: &mut [u8]) ->
     portable::derive(curve, private, public, shared)
 }
 
-/// Returns whether a shared secret is all zero, which RFC 7748, section 6.1, has refused. What that
-/// says of the peer's key the peer knew before.
+/// Returns whether a shared secret is all zero; RFC 7748, section 6.1, requires that it be refused.
+/// The result reveals only a property of the peer's key, which the peer already knows.
 fn is_zero(shared: &[u8; 32]) -> bool {
     ct::declassified(ct::eq_mask(shared, &[0; 32])) == u64::MAX
 }

@@ -66,7 +66,7 @@ fn ecdh() {
                         assert_eq!(shared, test.shared_secret.to_vec(), "test {}", test.tc_id);
                         agreed += 1;
                     }
-                    // Compressed points are "acceptable"; TLS and we take none.
+                    // Compressed points are "acceptable"; TLS and this code reject them.
                     None => assert_ne!(test.result, TestResult::Valid, "test {}", test.tc_id),
                 }
             }

@@ -177,7 +177,7 @@ impl Machine {
 
     fn write(&mut self, operand: &Operand, bytes: usize, value: __m512i) {
         match operand {
-            // What a register has above is zeroed.
+            // The upper bits of the register are zeroed.
             Operand::Vector { number, .. } => self.vectors[*number] = truncate(value, bytes),
             Operand::Memory(address) => {
                 let target = core::ptr::with_exposed_provenance_mut(address.at(&self.general));

@@ -9,7 +9,7 @@ fn mask_of<T: Word, const N: usize>(a: [T; N], b: [T; N], f: impl Fn(T, T) -> bo
     for i in 0..N {
         mask |= u64::from(f(a[i], b[i])) << i;
     }
-    // What the mask decides is not to become a branch on the comparison.
+    // Prevents the compiler from turning the use of the mask into a branch on the comparison.
     black_box(mask)
 }
 

@@ -1,4 +1,4 @@
-//! Loads and stores. What a mask leaves out is neither read nor written.
+//! Loads and stores. Elements that the mask excludes are neither read nor written.
 
 use super::{__m128i, __m512i, __mmask8, __mmask64, cast};
 

@@ -14,10 +14,10 @@
 //! module is compiled for tests only, which compare every function with the instruction of its name.
 //!
 //! Functions have the names and arguments of `core::arch` and do what Intel's manual says of the
-//! instruction (Software Developer's Manual, volume 2). What takes constant time in hardware does so
-//! here, in the sense of memcheck: no branch and no address depends on a vector or on what decides
-//! over its lanes. Masks of loads and stores are the exception, because addresses that are not
-//! touched are what they are for: a secret one is reported.
+//! instruction (Software Developer's Manual, volume 2). Instructions with constant time in hardware
+//! have it here, in the sense of memcheck: no branch and no address depends on a vector or on an
+//! operand that selects its lanes. Masks of loads and stores are the exception, because their
+//! purpose is not to touch some addresses: a secret mask is reported.
 //!
 //! Functions stay functions (`inline(never)`): inlined, their loops make one function of a kernel's
 //! thousands, in which LLVM's analyses take minutes.

@@ -1,7 +1,7 @@
 //! Moves between memory and 128-bit registers, and the clearing of registers.
 //!
-//! What is not marked unsafe here is safe to call from a kernel: lengths are checked, alignment comes
-//! from types.
+//! Functions that are not marked unsafe are safe to call from a kernel: lengths are checked,
+//! alignment comes from types.
 
 use core::arch::aarch64::*;
 use core::arch::asm;

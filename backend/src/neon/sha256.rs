@@ -13,7 +13,7 @@
 //! schedule. On Arm's cores one unit does them all, one a cycle, with a latency of four (their
 //! optimisation guides): 56 for a block, which one stream spreads over some 64 cycles and two fill.
 //!
-//! Time depends on lengths and on `start` and `steps`, never on what is hashed.
+//! Time depends on lengths and on `start` and `steps`, never on the hashed input.
 
 use core::arch::aarch64::*;
 

@@ -1,4 +1,4 @@
-//! Which kernel runs a hash of SLH-DSA.
+//! Selects the kernel for each hash of SLH-DSA.
 
 use gabion_scheme::kernels::Kernels;
 use gabion_scheme::kernels::slh::{SlhChain, SlhFamily, SlhHash};

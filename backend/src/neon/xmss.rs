@@ -1,6 +1,6 @@
 //! XMSS by the SHA2 extension, two streams of SHA-256 side by side (RFC 8391, SP 800-208).
 //!
-//! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains and on lengths, never on the hashed input.
 
 use gabion_scheme::kernels::xmss::{XmssChain, XmssHash, XmssSecret};
 use gabion_scheme::kernels::xmss_sha256::{Compress, Row};

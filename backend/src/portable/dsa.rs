@@ -107,9 +107,9 @@ pub(crate) fn rej_uniform_into_vartime(bytes: &[u8], out: &mut [i32]) -> usize {
     filled
 }
 
-/// See [`gabion_scheme::kernels::Kernels::dsa_rej_bounded_vartime`]: CoeffFromHalfByte
-/// (Algorithm 15) of each half byte. Which half bytes are rejected says nothing of the others;
-/// the accepted values are mapped without a branch, an index or a division.
+/// See [`gabion_scheme::kernels::Kernels::dsa_rej_bounded_vartime`]: CoeffFromHalfByte (Algorithm
+/// 15) of each half byte. The positions of rejected half bytes reveal nothing about the others; the
+/// accepted values are mapped without a branch, an index or a division.
 #[inline(always)]
 pub(crate) fn rej_bounded_vartime(eta: usize, bytes: &[u8], out: &mut DsaPoly) -> usize {
     // b mod 5 with b < 15: 205 / 1024 rounds down to 1 / 5 there.

@@ -184,7 +184,7 @@ fn inv_ntt_layer<const LEN: usize, const REDUCE: bool>(f: &mut [i16; N]) {
     }
 }
 
-/// Which layers of NTT^-1 reduce their sums: as few as 16 bits allow, which is checked here.
+/// The layers of NTT^-1 that reduce their sums: as few as 16 bits allow, which is checked here.
 const REDUCES: [bool; 7] = {
     let reduces = [false, true, false, false, true, false, false];
     let mut bound = 2 * KEM_Q as i32;

@@ -76,7 +76,7 @@ impl Kernels for Portable {
         kem::sub_from(a, acc);
     }
 
-    #[inline(never)] // A function of its own, which the scan reads for divisions.
+    #[inline(never)] // A separate function, which the scan reads for divisions.
     fn kem_encode12(&self, polys: &[KemPoly], out: &mut [u8]) {
         kem::encode12(polys, out);
     }
@@ -133,12 +133,12 @@ impl Kernels for Portable {
         dsa::power2round(t, t1, t0);
     }
 
-    #[inline(never)] // A function of its own, which the scan reads for divisions.
+    #[inline(never)] // A separate function, which the scan reads for divisions.
     fn dsa_decompose(&self, gamma2: i32, r: &DsaPoly, r1: &mut DsaPoly, r0: &mut DsaPoly) {
         dsa::decompose(gamma2, r, r1, r0);
     }
 
-    #[inline(never)] // A function of its own, which the scan reads for divisions.
+    #[inline(never)] // A separate function, which the scan reads for divisions.
     fn dsa_make_hint(&self, gamma2: i32, r0: &DsaPoly, r1: &DsaPoly, hint: &mut DsaPoly) -> usize {
         dsa::make_hint(gamma2, r0, r1, hint)
     }

@@ -8,7 +8,7 @@ pub(crate) type Vendor = [u8; 12];
 
 /// Returns the vendor of this processor.
 pub(crate) fn vendor() -> Vendor {
-    #[allow(unused_unsafe)] // Newer compilers than the oldest we take need none.
+    #[allow(unused_unsafe)] // The newest compilers need no `unsafe` here.
     // SAFETY: every processor of x86-64 has the instruction.
     let leaf = unsafe { __cpuid(0) };
     let mut vendor = [0; 12];
@@ -25,7 +25,7 @@ pub(crate) fn lanes_beat_the_sha_extensions(vendor: &Vendor) -> bool {
 }
 
 /// See [`crate::empty_upper_halves`].
-#[inline(never)] // Who calls a function keeps nothing in vector registers, with AVX or without.
+#[inline(never)] // A caller keeps no values in vector registers across a call, with AVX or without.
 pub(crate) fn empty_upper_halves() {
     if is_x86_feature_detected!("avx") {
         // SAFETY: the processor has AVX, and nothing lives in the registers here.

@@ -21,7 +21,7 @@
 //! in a compression. So nothing here is compiled with AVX, what has two functions to be called from
 //! AVX is never made part of the caller, and the compiler empties the upper parts before the call.
 //!
-//! Time depends on lengths and on `start` and `steps`, never on what is hashed.
+//! Time depends on lengths and on `start` and `steps`, never on the hashed input.
 
 use core::arch::x86_64::*;
 use core::hint::black_box;
@@ -886,7 +886,7 @@ fn load_block(bytes: &[u8], at: usize) -> Block {
 #[inline]
 #[target_feature(enable = "sha,ssse3,bmi2")]
 fn wipe<T: Copy>(data: &mut [T]) {
-    // SAFETY: what is wiped here is lanes and bytes, of which all zero is a value; the empty
+    // SAFETY: the wiped data is lanes and bytes, for which all zero is a valid value; the empty
     // instruction makes the stores observable.
     unsafe {
         core::ptr::write_bytes(data.as_mut_ptr(), 0, data.len());

@@ -240,7 +240,7 @@ fn check_add_and_sub(k: &dyn Kernels) {
     for other in [-2 * KEM_Q, -1, 0, 1, 2 * KEM_Q] {
         pairs.extend(every(-2 * KQ, 2 * KQ).into_iter().map(|p| (p, KemPoly([other; N]))));
     }
-    // Many at once give what they give one by one.
+    // Many additions at once give the same sums as one by one.
     let (mut sums, others): (Vec<_>, Vec<_>) = pairs[..7].iter().cloned().unzip();
     k.kem_add(&mut sums, &others);
     for ((a, b), sum) in pairs.iter().zip(&sums) {

@@ -77,7 +77,7 @@ fn multiples<const N: usize>(point: &Point) -> [Addend; N] {
     let one = point.addend();
     let mut points = [*point; N];
     for i in 2..=N {
-        // Even multiples are doubled: what they come from is there long before.
+        // Even multiples are doubled: their halves are ready long before.
         if i.is_multiple_of(2) {
             points[i - 1] = points[i / 2 - 1];
             points[i - 1].double();

@@ -111,7 +111,7 @@ type LaneTable<const N: usize> = [[CachedRow; 8]; N];
 fn fill_table<const N: usize>(point: &ExtendedPoint, table: &mut LaneTable<N>) {
     let one = point.precompute();
     table[0] = one.rows();
-    // Even multiples are doubled: what they come from is there long before.
+    // Even multiples are doubled: their halves are ready long before.
     let (mut halves, mut previous) = ([*point; 9], *point);
     for i in 2..=N {
         if i % 2 == 0 {

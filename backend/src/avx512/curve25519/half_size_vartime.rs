@@ -9,7 +9,7 @@
 //! difference, of whatever order: both equations hold for the same signatures, cofactor or not.
 //! (Modulo L alone, a key of mixed order could pass one of them and fail the other.) Both numbers
 //! can be had with about half of the bits: Antipa and others, "Accelerated Verification of ECDSA
-//! Signatures" (SAC 2005). What is found is checked, so that no verdict hangs on the search.
+//! Signatures" (SAC 2005). The result is checked, so that no verdict depends on the search.
 
 use gabion_scheme::kernels::ed25519::{Scalar, scalar};
 

@@ -19,7 +19,7 @@ use crate::avx512::sha2::sha256_lanes::{LANES, Rows, advance, compress, words_to
 use crate::common::chains::sha256::{ADDRESS_ROW, HASH_ROW, LMS, ROWS, VALUE_ROW};
 use crate::common::memory::{Table, wipe};
 
-/// Which copy of the compression this file has.
+/// The copy of the compression function in this file.
 const LEAVES: i32 = 1;
 
 /// The number of leaves before each lane's.

@@ -1,10 +1,10 @@
 //! LMS on sixteen lanes of SHA-256 (RFC 8554): chains, and blocks of tree hashes.
 //!
-//! Which of the two, lanes or the SHA extensions, runs what there is enough of is decided as for SLH-DSA
-//! ([`sha256_lanes`] has the figures): a step of a chain is one block in both. The last chains, too few for
-//! lanes, go on by the extensions, or in general registers.
+//! The choice between lanes and the SHA extensions for large inputs is the same as for SLH-DSA
+//! ([`sha256_lanes`] has the figures): a step of a chain is one block in both. The last chains, too
+//! few for lanes, continue by the extensions or in general registers.
 //!
-//! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains and on lengths, never on the hashed input.
 
 use core::arch::x86_64::*;
 

@@ -1,10 +1,11 @@
 //! XMSS on sixteen lanes of SHA-256 (RFC 8391, SP 800-208): chains, nodes of trees, and secrets.
 //!
-//! Lanes run what there is enough of on every processor, which is not so for SLH-DSA and LMS ([`sha256_lanes`]): rows of
-//! words are what lanes take, and the SHA extensions, for which each block has to be turned, take 1.36 times as
-//! long on Zen 4. The last chains and nodes, too few for lanes, go on by the extensions, or in general registers.
+//! Unlike SLH-DSA and LMS ([`sha256_lanes`]), large inputs run on lanes on every processor: lanes
+//! take rows of words, and the SHA extensions, for which each block has to be transposed, take 1.36
+//! times as long on Zen 4. The last chains and nodes, too few for lanes, continue by the extensions
+//! or in general registers.
 //!
-//! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains and on lengths, never on the hashed input.
 
 use core::arch::x86_64::*;
 

@@ -9,12 +9,13 @@
 //! and 1 xor for iota: 95, of which a core does two a cycle at 512 bits. So 24 rounds take at least
 //! 1140 cycles.
 //!
-//! Zen 4 takes more at 512 bits, because three-input operations in a row wait for reads of registers
-//! and rotations for the two pipes that have them. At 256 or 128 bits it does four operations a
-//! cycle: four lanes cost half of eight, and one state costs as much as four. LLVM's order of
-//! intrinsics is slower at either width, which is why this is assembly. Theta in 25 three-input
-//! operations (90 in all) lost. What a permutation costs within a sponge, and in a step of a chain, is
-//! `cycles_per_permutation` and `cycles_per_shake_step` of bench/results/floors-*.ndjson.
+//! Zen 4 takes more at 512 bits, because three-input operations in a row wait for reads of
+//! registers and rotations for the two pipes that have them. At 256 or 128 bits it does four
+//! operations a cycle: four lanes cost half of eight, and one state costs as much as four. LLVM's
+//! order of intrinsics is slower at either width, which is why this is assembly. Theta in 25
+//! three-input operations (90 in all) lost. The cost of a permutation within a sponge, and in a
+//! step of a chain, is `cycles_per_permutation` and `cycles_per_shake_step` of
+//! bench/results/floors-*.ndjson.
 
 use core::arch::asm;
 use core::arch::x86_64::*;

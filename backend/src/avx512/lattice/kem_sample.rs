@@ -5,9 +5,10 @@
 //!   8 seeds --> 25 words of 8 lanes --permute--> transpose --> 8 rows --rejection or CBD--> 8 polynomials
 //! ```
 //!
-//! The general scheduler would write what is squeezed to memory for another kernel to read later,
-//! from the second-level cache. Here it is sampled while it is at hand, and where an entry of A runs
-//! short, which one in 120 does, all eight squeeze another block for an eighth of a permutation each.
+//! The general scheduler would write the squeezed blocks to memory for another kernel to read
+//! later, from the second-level cache. Here they are sampled at once, and if an entry of A runs
+//! short, which one in 120 does, all eight squeeze another block for an eighth of a permutation
+//! each.
 
 use core::arch::x86_64::*;
 

@@ -1,18 +1,18 @@
 //! SHA-256 on sixteen lanes (FIPS 180-4, section 6.2): one block into each state, and steps of chains.
 //!
-//! The blocks of chains are those of [`crate::common::chains::sha256`], the words of sixteen lanes side by side.
-//! What goes into them is the layout of a scheme: [`crate::avx512::slh`], [`crate::avx512::hbs`].
+//! The blocks of chains are those of [`crate::common::chains::sha256`], the words of sixteen lanes
+//! side by side. The schemes define their layout: [`crate::avx512::slh`], [`crate::avx512::hbs`].
 //!
 //! A round is 6 rotations, 4 three-input operations and 7 additions, and a word of the schedule, of
 //! which there are 48, 6 shifts, 2 three-input operations and 3 additions: 1616 operations for a block,
 //! of which a core does two a cycle at best, 50.5 cycles a lane. A chain saves its first four rounds, in
 //! which nothing changes from step to step: 1550, 48.4.
 //!
-//! Which is quicker, these lanes or the SHA extensions ([`super::sha256`]), depends on the processor
-//! (`crate::x86::processor`, asked once, when it is detected): for chains, parts of unequal length, nodes and
-//! long hashes alike, AMD's are quicker by the extensions, and Intel's by lanes. `kernels SHA2` shows it,
-//! and the same with `--without-sha`; `cycles_per_sha256` of bench/results/floors-*.ndjson is what the
-//! quicker one takes in a chain.
+//! The processor decides which of the two is faster, these lanes or the SHA extensions
+//! ([`super::sha256`]); `crate::x86::processor` reads its vendor once, at detection. For chains,
+//! parts of unequal length, nodes and long hashes alike, AMD's are faster with the extensions, and
+//! Intel's with lanes. `kernels SHA2`, with and without `--without-sha`, shows it;
+//! `cycles_per_sha256` of bench/results/floors-*.ndjson is the figure of the faster one in a chain.
 //!
 //! Time depends on lengths and numbers of steps only.
 
@@ -202,7 +202,7 @@ pub(crate) fn transpose(rows: [__m512i; LANES]) -> [__m512i; 16] {
     words
 }
 
-/// Which row is the lower half of a register, where sixteen rows are halves of eight; the upper half
+/// The rows in the lower half of each register, for sixteen rows in eight registers; the upper half
 /// is the row four further on. So quarters come out in order.
 const LOWER_ROWS: [usize; 8] = [0, 1, 2, 3, 8, 9, 10, 11];
 

@@ -1,5 +1,5 @@
 //! SHA-512 on eight lanes (FIPS 180-4, section 6.4): one block into each state, and whole messages
-//! (Ed25519). What SLH-DSA makes of it is in [`crate::avx512::slh`].
+//! (Ed25519). [`crate::avx512::slh`] uses it for SLH-DSA.
 //!
 //! ```text
 //!   eight messages of one length --128 bytes each, transposed--> w[i] = word i of lanes 0 to 7

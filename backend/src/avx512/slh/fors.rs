@@ -12,7 +12,7 @@
 //! A node is rows of words, one word of every lane in a register: eight of 64 bits (SHAKE), sixteen of 32 bits
 //! (SHA-256), or two times eight of 64 bits, whose leaves are SHA-256 and whose nodes SHA-512.
 //!
-//! Time depends on heights and numbers of subtrees. Which lanes keep a node is a mask.
+//! Time depends on heights and numbers of subtrees. A mask selects the lanes that keep a node.
 
 use core::arch::x86_64::*;
 

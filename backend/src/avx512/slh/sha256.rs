@@ -7,7 +7,7 @@
 //!   the last ones, too few --> four streams of the SHA extensions, or general registers
 //! ```
 //!
-//! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains and on lengths, never on the hashed input.
 
 use core::arch::x86_64::*;
 

@@ -7,12 +7,12 @@
 //!   LMS                 I               q          i, j, value   value   value ... 1 and zeros    length
 //! ```
 //!
-//! What stands before the value takes 22 bytes in SLH-DSA, so a word of the block is half one word of the
-//! value and half the next; in LMS it takes 23, so a word is a quarter of one. All
-//! stays transposed from step to step: a row is one word of every lane. A lane whose chain has ended
-//! takes the next one. The last chains, too few to fill lanes, go on in another way.
+//! The bytes before the value are 22 in SLH-DSA, so a word of the block is half one word of the
+//! value and half the next; in LMS they are 23, so a word is a quarter of one. All stays transposed
+//! from step to step: a row is one word of every lane. A lane whose chain has ended takes the next
+//! one. The last chains, too few to fill lanes, go on in another way.
 //!
-//! Time depends on `start` and `steps` of the chains, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains, never on the hashed input.
 
 use core::hint::black_box;
 
@@ -308,7 +308,7 @@ fn chain_many_of<C: Interruptible, L: Steps<C, N>, const N: usize, const V: usiz
                 lanes.begin(lane, jobs, job);
                 lane += 1;
             } else {
-                // What comes here from the last lane has its steps still to be counted.
+                // The chain moved here from the last lane has not been counted yet in this step.
                 lanes.count -= 1;
                 lanes.move_lane(lanes.count, lane);
             }

@@ -9,7 +9,7 @@
 //! F and PRF of any n are one permutation, and between two steps of a chain only the value and the
 //! hash address change. A lane whose chain has ended takes the next one.
 //!
-//! Time depends on `start` and `steps` of the chains and on lengths, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains and on lengths, never on the hashed input.
 
 use core::hint::black_box;
 
@@ -209,7 +209,7 @@ where
                 lanes.begin(l, jobs, job);
                 l += 1;
             } else {
-                // What comes here from the last lane has its steps still to be counted.
+                // The chain moved here from the last lane has not been counted yet in this step.
                 lanes.count -= 1;
                 lanes.move_lane(lanes.count, l);
             }

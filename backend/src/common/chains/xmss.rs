@@ -4,11 +4,11 @@
 //!   jobs --longest first--> Queue --> streams that are free --> Streams (gabion_scheme): four compressions a step
 //! ```
 //!
-//! What the blocks are is written once, in [`gabion_scheme::kernels::xmss_sha256`], over rows of words. A row is
-//! as wide as the instruction set has streams. A stream whose chain has ended takes the next one; the last
-//! chains, too few to fill lanes, go on in another way.
+//! [`gabion_scheme::kernels::xmss_sha256`] defines the blocks once, over rows of words. A row is as
+//! wide as the instruction set has streams. A stream whose chain has ended takes the next one; the
+//! last chains, too few to fill lanes, continue in another way.
 //!
-//! Time depends on `start` and `steps` of the chains, never on what is hashed.
+//! Time depends on `start` and `steps` of the chains, never on the hashed input.
 
 use core::hint::black_box;
 
@@ -132,7 +132,7 @@ fn chain_many_of<I: Isa<N>, const N: usize, const V: usize>(isa: I, jobs: &mut [
                 all.begin(stream, jobs, job);
                 stream += 1;
             } else {
-                // What comes here from the last stream has its steps still to be counted.
+                // The chain moved here from the last stream has not been counted yet in this step.
                 all.give_to_last(stream);
             }
         }

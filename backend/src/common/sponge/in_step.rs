@@ -50,8 +50,8 @@ pub(crate) fn run_in_step<L: Lanes<N, M>, const N: usize, const M: usize>(
         let block = rate.min(length - written);
         for g in 0..block.div_ceil(8 * N) {
             let (at, left) = (written + 8 * N * g, block - 8 * N * g);
-            // SAFETY: each output has `length` bytes, and what is stored ends at the end of a
-            // block, `written + block` at most.
+            // SAFETY: each output has `length` bytes, and the stores end at the end of a block,
+            // `written + block` at most.
             unsafe { put(isa, state, g, &outputs, at, left) };
         }
         written += block;

@@ -110,8 +110,9 @@ impl Element {
         self.combine(other, sbb)
     }
 
-    /// The sum or the difference. What goes over 2^384 or below 0 is K more or less, and may do so once
-    /// again; then it is within K of that end, and stays.
+    /// Returns the sum or the difference. A result above 2^384 or below 0 is corrected by K, which
+    /// may cross the limit once more; after a second correction it is within K of that limit and
+    /// stays.
     #[inline(always)]
     fn combine(self, other: Element, step: impl Fn(u64, u64, u64) -> (u64, u64)) -> Element {
         let mut t = self.0;

@@ -279,7 +279,7 @@ mod tests {
     #[test]
     fn multiples_are_those_of_another_implementation() {
         let mut scalars = Vec::new();
-        // What has the fewest ones and zeros, at every place, from both ends.
+        // The scalars with the fewest ones and zeros, at every position, from both ends.
         for i in 0..DIGITS as u64 {
             for near in [power(i), power(i) * Scalar::from(15u64), -power(i)] {
                 scalars.extend([near, near + Scalar::ONE, near - Scalar::ONE, near.double()]);
