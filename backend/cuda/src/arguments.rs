@@ -292,7 +292,7 @@ pub struct XmssArguments {
     pub out: u64,
     /// Status words.
     pub status: u64,
-    /// Which tree, for nodes.
+    /// The tree, for nodes.
     pub tree: u64,
     /// The layer; for signatures, the one that is climbed.
     pub layer: u32,

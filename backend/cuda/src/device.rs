@@ -100,8 +100,8 @@ impl Drop for PinnedBuffer {
     }
 }
 
-/// A device: memory, copies and launches. What is asked for on one stream happens in order, and may happen later,
-/// up to [`Device::finish`].
+/// A device: memory, copies and launches. Operations on one stream run in order, and possibly late,
+/// but before [`Device::finish`] returns.
 pub trait Device: Send + Sync {
     /// So many bytes of memory, all zero, at an address that is a multiple of 256 and not 0.
     ///

@@ -1,4 +1,5 @@
-//! ML-KEM on a device: which arrays lie where, which kernels run, and what is checked before anything leaves.
+//! ML-KEM on a device: the layout of the arrays, the kernels, and the checks before a result
+//! leaves.
 //!
 //! The canary is one lane, and for decapsulation a second one whose ciphertext is rejected.
 

@@ -10,12 +10,13 @@
 //! `kernels/`, in headers that compile for a device and for a processor. [`driver`] has the device that is a GPU;
 //! `gabion-cuda-emulator` has one that runs the kernels on the processor, for tests.
 //!
-//! # What holds, whatever a device does
+//! # Guarantees, whatever a device does
 //! - A slot has one owner, and a generation that its status words carry: no result of an earlier batch passes for one
 //!   of this batch.
 //! - A lane succeeds only by its status word, which the last kernel writes.
 //! - A lane with a known answer, the canary, is part of every batch. If it is wrong, nothing of the batch leaves.
-//! - What is not done is [`gabion_backend::BatchOutcome::Lost`], and the engine's next backend runs it.
+//! - An operation that did not run is [`gabion_backend::BatchOutcome::Lost`], and the engine's next
+//!   backend runs it.
 //! - Memory of a batch is cleared before its slot has another owner. After a fault the device is restarted, which frees
 //!   it, before anything else runs there.
 

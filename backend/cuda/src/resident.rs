@@ -7,7 +7,8 @@
 //!     +-- overwritten <-- the one that was not used for longest makes room for another one --+
 //! ```
 //!
-//! - An entry that is in use by a batch stays. What another batch fills is not waited for: who needs it sends the key.
+//! - An entry that is in use by a batch stays. A batch does not wait for an entry that another
+//!   batch is filling; it sends the key itself.
 //! - There is a bound on the memory for each kind of key. A batch with more keys than fit sends them.
 //! - A restart of the device forgets all of it.
 //! - A key that is dropped says so by a note that takes no lock and no memory, for it may be dropped anywhere.
@@ -140,7 +141,7 @@ impl Residents {
         for (at, id) in ids.iter().enumerate() {
             match arena.entries.get_mut(id) {
                 Some(entry) if !entry.is_ready => return Ok(None),
-                // Before room is made: what is used now stays.
+                // Keys of this batch are marked before room is made, so that they stay.
                 Some(entry) => entry.used = clock,
                 None => filled.push(at),
             }

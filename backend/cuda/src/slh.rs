@@ -1,11 +1,12 @@
 //! SLH-DSA on a device: which arrays lie where, and which kernels run over which trees.
 //!
-//! What a tree takes while it is worked out is much, for the small sets most of all: 1 MB for one tree of FORS of
-//! SLH-DSA-*-256s. So trees and layers come in groups, as many at a time as the slot has room for.
+//! The memory for computing a tree is large, above all for the small sets: 1 MB for one FORS tree
+//! of SLH-DSA-*-256s. So trees and layers are computed in groups, as many at a time as fit into the
+//! slot.
 //!
-//! The canary of a verification is a good signature and one that is not; of a signature and of a key it is one lane.
-//! A signature is verified on the device before it leaves, and near the top of the hypertree a known key says whether it
-//! signed other roots before.
+//! The canary of a verification is one valid and one invalid signature; the canary of signing and
+//! key generation is one lane. A signature is verified on the device before it leaves, and near the
+//! top of the hypertree a known key reports whether it signed other roots before.
 
 use gabion_backend::{BatchOutcome, Keys, Slh};
 use gabion_scheme::algorithms::Algorithm;
@@ -133,7 +134,7 @@ fn sign<D: Device>(
     let sizes = sizes(cuda, p, SIGN, messages);
     let lanes = status.len();
     let root_len = (p.d as usize + 1) * p.n;
-    // What known keys compare: the roots that were signed, and in which trees.
+    // Known keys compare the signed roots and their trees.
     let is_known = matches!(keys, Keys::Known(_));
     let known = if is_known { lanes } else { 0 };
     let (mut roots, mut indices) = (vec![0; known * root_len], vec![0; known * INDICES * 4]);
@@ -179,8 +180,8 @@ fn sign<D: Device>(
     BatchOutcome::Done
 }
 
-/// Clears the signatures of lanes that have none: messages that can't be signed, faults, and roots that are not those that a
-/// known key signed before (`indices` say of which tree).
+/// Clears the signatures of failed lanes: messages that can't be signed, faults, and roots that
+/// differ from those that a known key signed before (`indices` gives their trees).
 fn settle(
     p: &Params,
     (keys, messages): (&Keys<'_, SigningKey>, &[Message<'_>]),
@@ -330,7 +331,7 @@ fn is_signable(message: &Message<'_>) -> bool {
     message.check().is_ok() && !matches!(message, Message::Mu(_))
 }
 
-/// Calls `each` with the pieces of M'. A message of a wrong form has none; it is rejected whatever
+/// Calls `each` with the pieces of M', but not for a malformed message, which is rejected whatever
 /// the device returns.
 fn each_part(message: &Message<'_>, each: impl FnMut(&[u8])) {
     if is_signable(message) {

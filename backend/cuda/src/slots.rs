@@ -70,7 +70,8 @@ pub(crate) enum NoSlot {
 }
 
 impl<D: Device> Slots<D> {
-    /// So many slots of so many bytes each, of which none is allocated yet. What a batch waits for takes `at_most`.
+    /// Returns `slots` slots of `bytes` bytes each, which are allocated on first use. A batch waits
+    /// at most `at_most` for the device.
     pub(crate) fn new(device: D, slots: usize, bytes: usize, at_most: Duration) -> Self {
         let slots = vec![Slot::default(); slots];
         let inner = Mutex::new(Inner {

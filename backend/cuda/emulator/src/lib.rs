@@ -96,8 +96,9 @@ impl Emulator {
     unsafe fn call(&self, launch: &Launch<'_>) -> Result<(), Fault> {
         let kernel = CString::new(launch.kernel).map_err(|_| Fault::Failed)?;
         let (arguments, len) = (launch.arguments.as_ptr(), launch.arguments.len());
-        // SAFETY: the name ends with a zero, and `arguments` has `len` bytes, which the callee compares with what the
-        // kernel takes. What they are is the caller's promise.
+        // SAFETY: the name ends with a zero, and `arguments` has `len` bytes, which the callee
+        // compares with the size of the kernel's parameters. The caller guarantees that their
+        // content is valid.
         let done =
             unsafe { gabion_emulator_launch(kernel.as_ptr(), arguments, len, launch.blocks) };
         if done == 0 { Ok(()) } else { Err(Fault::Failed) }
@@ -205,7 +206,8 @@ impl Drop for Emulator {
 /// A [`Fault`] if there is no such kernel.
 ///
 /// # Safety
-/// What `arguments` makes of the address of `bytes` on the device stays within them.
+/// With `arguments` made from the device address of `bytes`, the kernel must access no device
+/// memory outside `bytes`.
 pub unsafe fn run_on<A: Arguments>(
     kernel: &str,
     blocks: u32,

@@ -65,7 +65,7 @@ impl Device for MisusedDevice {
     }
 }
 
-/// Key pairs and what they are.
+/// Key pairs with their expected ciphertexts and shared secrets.
 struct Case {
     seeds: Vec<[u8; 64]>,
     ek: Vec<u8>,

@@ -1,5 +1,5 @@
-//! A launch that a device says it did and did not do, in memory that other batches left: what they left of the canary must
-//! not pass for this batch's.
+//! A device that reports a launch as done without running it, in memory that earlier batches used:
+//! their canary must not pass for the canary of this batch.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

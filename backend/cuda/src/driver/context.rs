@@ -26,7 +26,7 @@ pub(super) struct Context {
     handle: Handle,
     module: Handle,
     functions: RwLock<HashMap<String, Function>>,
-    /// Which one of this process's contexts on the device, from 1.
+    /// The number of this context among those of this process on the device, from 1.
     generation: u64,
 }
 
@@ -267,7 +267,8 @@ impl CurrentContext<'_> {
         }
         // One argument, the whole structure, which the driver copies before it returns.
         let mut arguments = [launch.arguments.as_ptr().cast_mut().cast::<c_void>()];
-        // SAFETY: a kernel of this context, and as many bytes as it takes; what they are is the caller's.
+        // SAFETY: the kernel belongs to this context and the arguments have the size of its
+        // parameters; the caller guarantees their content.
         let code = unsafe {
             (self.0.api.cuLaunchKernel)(
                 function.handle,

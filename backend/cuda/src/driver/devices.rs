@@ -1,4 +1,4 @@
-//! Which GPUs there are.
+//! Lists the GPUs.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt::Write;

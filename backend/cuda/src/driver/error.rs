@@ -13,7 +13,7 @@ pub enum NoDevice {
     NoFunction(&'static str),
     /// A function of libcuda failed.
     Refused {
-        /// Which one.
+        /// The function's name.
         call: &'static str,
         /// The result, a number of `CUresult`.
         number: i32,

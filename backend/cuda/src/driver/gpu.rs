@@ -144,7 +144,7 @@ impl Gpu {
     /// Waits until no context is left that was taken away, and so nothing that it was asked for: as long as that
     /// takes, or `at_most`. Whether that is so.
     pub(super) fn is_quiet(&self, at_most: Option<Duration>) -> bool {
-        // A child has none of its parent's threads, and no device.
+        // A forked child has no threads of its parent and no device.
         !self.is_here() || self.retiring.wait(at_most)
     }
 
@@ -259,7 +259,7 @@ impl Gpu {
 impl Drop for Gpu {
     fn drop(&mut self) {
         if !self.close(Some(RETIRE_AT_MOST)) {
-            // What still runs may write there.
+            // Running operations may still write to this memory.
             std::mem::forget(std::mem::take(&mut *lock(&self.orphans)));
         }
     }

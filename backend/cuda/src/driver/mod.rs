@@ -178,8 +178,8 @@ impl Nvidia {
         }
     }
 
-    /// Whether launches from here on are timed, each by two events, which takes some microseconds more. What
-    /// [`Self::times`] has begins anew.
+    /// Switches the timing of later launches on or off and resets [`Self::times`]. Each timed
+    /// launch has two events, which take some microseconds more.
     pub fn profile(&self, is_timed: bool) {
         self.is_timed.store(is_timed, Ordering::Relaxed);
         lock(&self.times).clear();

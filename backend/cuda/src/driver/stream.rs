@@ -234,7 +234,8 @@ impl Stream {
         ask: impl FnOnce(&mut Self, Work, &CurrentContext<'_>) -> Result<T, Refusal>,
     ) -> Result<T, Fault> {
         if self.is_open {
-            // What came before it in this stream is in this context, or it is lost and so is this.
+            // Earlier operations of this stream ran in this context; if it is lost, so is this
+            // operation.
             let work = self.work.ok_or(Fault::Failed)?;
             return gpu.with_the(work.generation, |current| ask(self, work, current));
         }

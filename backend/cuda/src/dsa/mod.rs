@@ -132,7 +132,7 @@ fn pieces_with_messages(
     Some(pieces)
 }
 
-/// Calls `each` with the pieces of M'. A message of a wrong form has none; it is rejected whatever
+/// Calls `each` with the pieces of M', but not for a malformed message, which is rejected whatever
 /// the device returns.
 fn each_part(message: &Message<'_>, each: impl FnMut(&[u8])) {
     if message.check().is_ok() {

@@ -2,7 +2,7 @@
 //!
 //! Loading a driver takes a good part of a second, and so does measuring. A process that only
 //! starts, or answers one request at a time, must not pay for that, while one that runs large
-//! batches all day gains by it. Which one a process is cannot be known beforehand. So the processor
+//! batches all day gains by it. The kind of a process cannot be known beforehand. So the processor
 //! time of its large batches is added up, and a device is started once the sum exceeds the cost of
 //! the start: in the worst case the total is twice the minimum.
 
@@ -38,7 +38,7 @@ impl Account {
         }
         let own = LANE_NS.saturating_mul(lanes as u64);
         let left = |had: u64| had.saturating_add(own).checked_sub(price_ns);
-        // What the batch itself counts for is no money of the account's.
+        // The batch's own time helps to pay the price, but is not saved in the account.
         let spend = |had: u64| left(had).map(|left| left.min(had));
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok()
     }

@@ -71,7 +71,7 @@ pub(super) fn place(folder: &Path, uuid: &str) -> PathBuf {
 
 /// The rows that a file has under a stamp, and when they were measured; none if it has no such.
 pub(super) fn read(path: &Path, stamp: &Stamp) -> Option<Costs> {
-    // What is no file is not opened: to open a pipe would wait.
+    // Only regular files are opened: opening a pipe would block.
     if !fs::metadata(path).ok()?.is_file() {
         return None;
     }

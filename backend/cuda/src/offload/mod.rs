@@ -103,8 +103,8 @@ pub struct Report {
 }
 
 impl<S: Source> Offload<S> {
-    /// The devices of a source, none of which is opened. What is measured is kept in files under `$XDG_CACHE_HOME` or
-    /// `~/.cache`.
+    /// Returns the devices of a source, all of them closed. Measurements are kept in files under
+    /// `$XDG_CACHE_HOME` or `~/.cache`.
     pub fn new(source: S) -> Self {
         Self::with_folder(source, file::folder())
     }

@@ -29,7 +29,7 @@ pub(super) struct Unit<D: Device> {
     pub(super) file: Option<PathBuf>,
     /// The measurements, by algorithm and task.
     rows: Box<[OnceBox<Row>]>,
-    /// The time of the last measurement, in seconds since 1970; 0 if there was none.
+    /// The time of the last measurement, in seconds since 1970; 0 before the first one.
     measured: AtomicU64,
     /// The expected time of all running batches, in nanoseconds.
     busy: AtomicU64,

@@ -1,7 +1,7 @@
 //! A libcuda without a GPU: its functions over memory of this process and kernels of `gabion-cuda-emulator`.
 //!
-//! Nothing happens when it is asked for. What a stream was asked for happens one thing after the other, three at
-//! each query of an event, and what is left happens when a test says so: late. There is one world, so tests take turns.
+//! Operations run late: each query of an event runs the next three of its stream, in order, and the
+//! rest run when a test calls for them. There is one [`World`], so tests take turns.
 
 use std::alloc::{Layout, alloc, dealloc};
 use std::cell::RefCell;
@@ -47,7 +47,7 @@ pub struct World {
     pub call: usize,
     /// The trouble, and at which call it comes.
     pub trouble: Option<(InjectedFault, usize)>,
-    /// Which function it came to.
+    /// The function that failed.
     pub came: Option<&'static str>,
     pub is_gone: bool,
     /// Whether events are never reached.

@@ -162,7 +162,8 @@ fn time_outs_are_over_after_a_restart(device: &Nvidia) {
         let (mut plain, mut pinned) = (vec![0xeeu8; 4096], device.pin(4096).unwrap());
         pinned.fill(0xee);
         let to = if is_pinned { &mut pinned[..] } else { &mut plain[..] };
-        // SAFETY: so many states; what is copied to stays until it has finished.
+        // SAFETY: the memory has that many states; the target of the copy stays until the copy has
+        // finished.
         unsafe {
             for _ in 0..LAUNCHES {
                 device.launch(0, &launch).unwrap();

@@ -108,7 +108,7 @@ fn batch(device: &Nvidia, stream: usize, is_pinned: bool, at_most: Duration) -> 
     } else if finished.is_err() {
         run_late_operations();
         assert!(to.bytes()[..N * OUT] == outputs, "written after it has finished");
-        // What the device copies by itself it may have copied before.
+        // The device may write pinned memory directly, even before the fault.
         assert!(
             is_pinned || outputs.iter().all(|&byte| byte == UNWRITTEN),
             "written after a fault"
@@ -121,7 +121,7 @@ fn batch(device: &Nvidia, stream: usize, is_pinned: bool, at_most: Duration) -> 
 fn is_dirty() -> bool {
     world(|world| {
         world.locked.iter().any(|(&start, &bytes)| {
-            // SAFETY: what is locked is mapped.
+            // SAFETY: locked memory is mapped.
             let bytes = unsafe { std::slice::from_raw_parts(start as *const u8, bytes) };
             bytes.iter().any(|&byte| byte != 0)
         })

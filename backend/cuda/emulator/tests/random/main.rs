@@ -1,8 +1,9 @@
 //! Random batches on the device and on the processor, which give the same verdicts and the same bytes: every task of every
 //! set, fresh and known keys, every form of a message, lanes that are spoilt.
 //!
-//! `GABION_RANDOM_OPERATIONS` says how many operations (3000), `GABION_RANDOM_SEED` repeats a run. What was compared
-//! is printed: `cargo test -p gabion-cuda-emulator --test random -- --nocapture`.
+//! `GABION_RANDOM_OPERATIONS` says how many operations (3000), `GABION_RANDOM_SEED` repeats a run.
+//! The test prints the number of comparisons of each task:
+//! `cargo test -p gabion-cuda-emulator --test random -- --nocapture`.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -380,7 +381,7 @@ fn random_batches_are_those_of_the_processor() {
             let n = 1 + random.below(1 << log);
             let set = random.below(3);
             let family = random.below(if is_long { 16 } else { 48 });
-            // What a processor takes long for has fewer.
+            // Families that are slow on a processor have fewer lanes.
             let n = match family {
                 0 => 1 + n % 4,
                 1..=4 => 1 + n % if is_long { 256 } else { 16 },
