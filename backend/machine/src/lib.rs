@@ -48,7 +48,8 @@ const FEATURES: &[&str] = &[
 ];
 
 impl Machine {
-    /// Reads the machine this process runs on. What the system does not tell is `"unknown"`.
+    /// Reads the machine this process runs on. Values that the system does not report are
+    /// `"unknown"`.
     pub fn detect() -> Machine {
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let read = |path: &str| {
