@@ -9,8 +9,8 @@
 //!   signature    ML-DSA (2420, 3309, 4627)   | classical: RSA, Ecdsa-Sig-Value, 64 bytes
 //! ```
 //!
-//! ML-DSA signs M' in pure mode with the label for its context, the classical part signs M'. Who
-//! verifies takes a signature only if both parts verify. The engine puts the parts together.
+//! ML-DSA signs M' in pure mode with the label for its context, the classical part signs M'. A
+//! signature is valid only if both parts verify. The engine puts the parts together.
 //!
 //! The parts over the brainpool curves and Ed448 are not here; the table of algorithms refuses
 //! their names.
@@ -47,7 +47,7 @@ pub enum Classical {
 /// A composite algorithm.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Which one.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// The parameter set of the ML-DSA component.
     pub ml_dsa: Algorithm,

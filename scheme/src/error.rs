@@ -21,7 +21,7 @@ pub enum Error {
     PublicKey {
         /// The parameter set.
         algorithm: &'static str,
-        /// Which check failed.
+        /// The check that failed.
         reason: &'static str,
     },
     /// A private key that the standard's input checks refuse.
@@ -29,7 +29,7 @@ pub enum Error {
     PrivateKey {
         /// The parameter set.
         algorithm: &'static str,
-        /// Which check failed.
+        /// The check that failed.
         reason: &'static str,
     },
     /// A malformed signature.

@@ -22,7 +22,7 @@ pub enum Message<'a> {
     Prehash {
         /// The context string, 255 bytes at most.
         context: &'a [u8],
-        /// Which function made the digest.
+        /// The hash function of the digest.
         hash: Prehash,
         /// The digest, `hash.digest_len()` bytes.
         digest: &'a [u8],

@@ -1,4 +1,5 @@
-//! Polynomials of ML-KEM and ML-DSA as they lie in memory; see [`crate::kernels`] for what they stand for.
+//! The memory layout of the polynomials of ML-KEM and ML-DSA; [`crate::kernels`] explains their
+//! meaning.
 
 use zeroize::Zeroize;
 

@@ -165,7 +165,7 @@ impl PrivateKey {
         let key = RsaPrivateKey::from_pkcs1_der(bytes)
             .map_err(|_| refuse("no RSAPrivateKey of two primes that belong together"))?;
         let key = Self::new(params, key)?;
-        // What the crate does not look at, it would have written otherwise.
+        // Fields that the crate ignores would be encoded differently here.
         if crate::ct::eq_mask(&key.bytes, bytes) != u64::MAX {
             return Err(refuse("its parts do not belong together, or it is not DER"));
         }

@@ -42,7 +42,7 @@ pub fn derive<K: Kernels + ?Sized>(
     k.x25519_multiples(&scalars, peers, shared);
     ct::wipe(scalars.as_flattened_mut());
     for (shared, status) in shared.iter().zip(status) {
-        // What an all-zero secret says of the peer's key the peer knew before.
+        // Whether the secret is all zero depends only on the peer's key, and the peer knows it.
         let is_zero = ct::declassified(ct::eq_mask(shared, &[0; LEN]));
         *status = if is_zero == 0 { Status::Ok } else { Status::InvalidKey };
     }

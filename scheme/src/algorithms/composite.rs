@@ -109,7 +109,7 @@ pub(super) const MLDSA87_RSA4096_PSS_SHA512: AlgorithmInfo =
 pub(super) const MLDSA87_ECDSA_P521_SHA512: AlgorithmInfo =
     composite!("MLDSA87-ECDSA-P521-SHA512", ML_DSA_87, ECDSA_P521, "54", [2725, 114, 4766]);
 
-/// The draft's other algorithms: name without `id-`, identifier, the part that is not there.
+/// The draft's other algorithms: name without `id-`, identifier, the missing component.
 const REFUSED: [(&str, &str, &str); 3] = [
     ("MLDSA65-ECDSA-brainpoolP256r1-SHA512", "1.3.6.1.5.5.7.6.47", "ECDSA over brainpoolP256r1"),
     ("MLDSA87-ECDSA-brainpoolP384r1-SHA512", "1.3.6.1.5.5.7.6.50", "ECDSA over brainpoolP384r1"),

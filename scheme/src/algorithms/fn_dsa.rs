@@ -1,5 +1,6 @@
 //! FN-DSA as drafted and Falcon of the third round: the submission's specification, table 3.3; the
-//! identifiers and the private codepoints are those of Open Quantum Safe. FIPS 206 has none yet.
+//! identifiers and the private codepoints are those of Open Quantum Safe. FIPS 206 has not assigned
+//! any yet.
 
 use super::{AlgorithmInfo, Codepoint, Family, Kind, Size};
 

@@ -254,8 +254,8 @@ impl Family {
         }
     }
 
-    /// Returns whether its code is in this build. Dispatchers ask, each of a family that they name,
-    /// and what they do not call the linker leaves out.
+    /// Returns whether this build contains its code. Dispatchers ask this of a family named in the
+    /// code, and the linker omits the code of families that are not built.
     pub const fn is_built(self) -> bool {
         match self {
             Family::MlKem => cfg!(feature = "ml-kem"),

@@ -1,4 +1,4 @@
-//! Which encodings the strict rules admit. Everything here is public.
+//! The encodings that the strict rules admit. Everything here is public.
 
 /// p = 2^255 - 19, the least significant byte first.
 const P: [u8; 32] = {

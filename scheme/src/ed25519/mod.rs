@@ -6,7 +6,7 @@
 //! ```
 //!
 //! # Rules
-//! What a verifier takes is not the same everywhere: RFC 8032 leaves the cofactor open, and most
+//! Verifiers differ in the signatures that they accept: RFC 8032 leaves the cofactor open, and most
 //! code decodes more than it should. There are two sets of rules here, under two names.
 //! - [`Rules::Strict`] (Ed25519): S below L; A and R canonically encoded and of large order; R equal
 //!   to the encoding of `[S]B - [k]A`, without the cofactor.
@@ -33,7 +33,7 @@ pub const PUBLIC_LEN: usize = 32;
 /// Bytes of a signature.
 pub const SIGNATURE_LEN: usize = 64;
 
-/// Which signatures are valid; see the module.
+/// The rules that decide whether a signature is valid; see the module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Rules {
     /// RFC 8032 with every check it allows, and without the cofactor.

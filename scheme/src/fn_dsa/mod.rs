@@ -90,7 +90,7 @@ pub fn verify(key: &VerifyKey, message: &Message<'_>, sig: &[u8]) -> Status {
         SignaturePadding::Stripped if sig.len() > params.padded_len() => {
             signature::verify_long(params, key.bytes(), parts.data, sig)
         }
-        // What is not stripped, or empty, does not pad.
+        // An empty signature, or one that is not stripped, is not padded.
         SignaturePadding::Stripped => {
             pad(params, sig).is_ok_and(|padded| key.verifier().verify(parts, &padded))
         }

@@ -1,4 +1,4 @@
-//! The parameter sets and the sizes of what is encoded.
+//! The parameter sets and the sizes of encoded keys and signatures.
 
 use crate::algorithms::Algorithm;
 
@@ -14,7 +14,7 @@ pub const MU_LEN: usize = 64;
 /// The modulus of both degrees.
 pub(super) const Q: i32 = 12289;
 
-/// Which of the two designs: they share the mathematics and agree on nothing that is encoded.
+/// The design of a parameter set. Both share the mathematics but none of the encodings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
     /// The expected FIPS 206, as the crate fn-dsa 0.4 drafts it.
@@ -35,7 +35,7 @@ pub enum SignaturePadding {
 /// A parameter set.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Which one.
+    /// The algorithm.
     pub algorithm: Algorithm,
     /// The design.
     pub design: Design,

@@ -43,8 +43,9 @@ pub fn pad(params: &Params, signature: &[u8]) -> Result<Vec<u8>, Error> {
 
 /// Verifies a stripped signature of Falcon (round 3, Algorithm 16) that is longer than a padded one.
 ///
-/// Honest signers make next to none, and ours makes none, so this is the portable arithmetic of the
-/// crate, put together as its own verification does. `public_key` passed its checks.
+/// Such a signature is rare from honest signers, and this crate never makes one. So this is
+/// the portable arithmetic of the crate, put together as its own verification does. `public_key`
+/// passed its checks.
 pub(super) fn verify_long(
     params: &Params,
     public_key: &[u8],

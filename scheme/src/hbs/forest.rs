@@ -11,10 +11,11 @@
 //! ```
 //!
 //! # How work is spread
-//! Each signature is followed by its share of the trees that come next: of the lowest level a leaf, of those
-//! above one whenever a tree below them is at the leaf that has the level's number, so that no two levels are
-//! due at once. A tree is signed as soon as it is whole. Who leaves indexes out, or opens a key in the middle of
-//! a tree, finds the rest spread over the fewer signatures that are left.
+//! Each signature is followed by its share of the work on the next trees: one leaf of the lowest
+//! level, and one leaf of each level above whenever a tree below it is at the leaf that has the
+//! level's number, so that no two levels are due at once. A tree is signed as soon as it is
+//! complete. If the caller skips indexes, or opens a key in the middle of a tree, the remaining
+//! work is spread over the remaining, fewer signatures.
 
 use std::ops::Range;
 
@@ -100,7 +101,7 @@ pub(crate) struct Run {
     /// The first index, and its leaf.
     pub(crate) index: u64,
     pub(crate) q: u32,
-    /// Which of the messages.
+    /// The range of messages.
     pub(crate) messages: Range<usize>,
 }
 
@@ -195,7 +196,7 @@ impl<L: Layers> Forest<L> {
         for level in 0..self.layers.count() {
             let (number, q) = self.position(level, index);
             if self.levels.get(level).is_none_or(|here| here.number != number) {
-                // What is below was signed by the tree that goes.
+                // The trees below were signed by the replaced tree.
                 let next = self.levels.get_mut(level).and_then(|here| here.next.take());
                 let next = match next.filter(|next| next.number == number) {
                     Some(next) => *next,

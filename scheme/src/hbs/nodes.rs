@@ -46,7 +46,7 @@ impl Nodes {
         self.filled
     }
 
-    /// Returns how many of the lowest row are not there yet.
+    /// Returns the number of missing nodes in the lowest row.
     pub(crate) fn missing(&self) -> u32 {
         (1 << self.height) - self.filled
     }

@@ -79,7 +79,7 @@ pub const SPONGE_PARTS: usize = 5;
 ///
 /// Sponges of one call are independent of each other and may differ in everything.
 pub struct Sponge<'a> {
-    /// Which function.
+    /// The function.
     pub xof: Xof,
     /// The message, in pieces; unused pieces are empty.
     pub input: [&'a [u8]; SPONGE_PARTS],

@@ -31,7 +31,7 @@ pub const STEPS_MAX: u32 = 15;
 /// Most bytes of a hash value.
 pub const N_MAX: usize = 64;
 
-/// Which function a message is for, as the number that stands in front of it (RFC 8391, section 5.1;
+/// The number that precedes a message and separates the functions by domain (RFC 8391, section 5.1;
 /// SP 800-208, section 5).
 pub mod domain {
     /// A step of a chain.

@@ -9,10 +9,10 @@
 //!   secret   [4, secret] <- SEED, address | end           4, secret, SEED, address | and the rest, end
 //! ```
 //!
-//! All fields are whole words, so a row, a word of all streams, is a word of the blocks as it is, and stays where it
-//! is: a compression is told where its rows are. What is in brackets is one block of the key, whose state comes with the
-//! context. An instruction set supplies the compression of a row of blocks ([`Compress`]); what is portable has one
-//! stream.
+//! All fields are whole words, so a row (one word of each stream) is a word of the blocks and is
+//! not copied: a compression gets the positions of its rows. The brackets mark one block of the
+//! key, whose state comes with the context. An instruction set supplies the compression of a row of
+//! blocks ([`Compress`]); the portable one has one stream.
 
 use sha2::block_api::compress256;
 

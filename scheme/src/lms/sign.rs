@@ -1,7 +1,7 @@
-//! Signing keys of HSS and what they sign with (RFC 8554, sections 6.1 and 6.2).
+//! Signing keys of HSS and their trees (RFC 8554, sections 6.1 and 6.2).
 //!
-//! Which trees are there when is [`crate::hbs::Forest`]'s: of each level the one that signs, and the one behind it,
-//! which grows meanwhile.
+//! [`crate::hbs::Forest`] decides which trees are in memory: of each level the tree that signs, and
+//! the next one, which grows meanwhile.
 
 use std::fmt;
 use std::ops::Range;

@@ -24,7 +24,7 @@ pub struct Part<'a> {
 impl Part<'_> {
     /// Returns whether both say the same of the same: to verify one is to verify the other.
     pub(super) fn is_same(&self, other: &Part<'_>) -> bool {
-        // What differs between most comes first.
+        // Fields that differ between most parts are compared first.
         let of = |part: &Part<'_>| (part.q, part.public.lms.typecode, part.public.ots.typecode);
         of(self) == of(other)
             && (self.public.root, self.public.id) == (other.public.root, other.public.id)

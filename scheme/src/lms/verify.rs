@@ -17,8 +17,8 @@ const PARTS_MAX: usize = 16;
 /// Verifies `sigs[lane]` of `messages[lane]` with `keys[lane]`. `status[lane]` becomes [`Status::Ok`] or
 /// [`Status::InvalidSignature`], whatever the bytes of the signature and their number.
 ///
-/// All trees of all signatures are worked on together: none waits for the one above it. What signs one lower tree in many
-/// signatures is verified once.
+/// All trees of all signatures are processed together, without waiting for the tree above. The
+/// signature of a lower tree that several signatures share is verified once.
 ///
 /// # Panics
 /// If the lengths do not fit each other, or a key is blank.

@@ -271,7 +271,7 @@ impl SigningKey {
         &self.bytes[K_SEED]
     }
 
-    /// Enters the secret vectors of a key that has none yet.
+    /// Sets the secret vectors of a key that lacks them.
     pub(super) fn set_vectors(&mut self, vectors: SecretVectors) {
         self.vectors = OnceBox::with_value(Box::new(vectors));
     }

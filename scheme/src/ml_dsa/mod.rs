@@ -12,7 +12,8 @@
 //!
 //! - [`Params`], [`params`]: the parameter sets and sizes.
 //! - [`VerifyKey`], [`SigningKey`]: keys with everything derived from them once.
-//! - [`Message`](crate::message::Message): what is signed: pure, pre-hashed, mu, or M' as it is.
+//! - [`Message`](crate::message::Message): the message to sign: pure, pre-hashed, mu, or M' as it
+//!   is.
 //! - [`keygen`], [`expand_verify_keys`], [`expand_signing_keys`], [`sign()`], [`verify()`]: the
 //!   batch operations.
 //! - [`Scratch`]: buffers that are kept from call to call.
@@ -152,7 +153,7 @@ impl Jobs {
 
 /// Declassifies the result of a check, but not the checked values.
 ///
-/// Which attempt of signing fails, and at which polynomial, does not depend on the secrets: the
+/// The failing attempt, and the polynomial at which it fails, do not depend on the secrets: the
 /// distribution of a rejected coefficient is equal for all keys (Dilithium round 3 specification,
 /// section 5.5). Values stay secret.
 fn reveal(passed: bool) -> bool {

@@ -24,7 +24,7 @@ pub const ATTEMPTS_MAX: usize = 814;
 /// One column of FIPS 204, table 1.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Which set this is.
+    /// The algorithm of this set.
     pub algorithm: Algorithm,
     /// Rows of the matrix A.
     pub k: usize,

@@ -35,7 +35,7 @@ pub(crate) const SIDE_BY_SIDE: usize = 8;
 /// One row of FIPS 203, table 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Which parameter set.
+    /// The algorithm of this set.
     pub algorithm: Algorithm,
     /// Rank of the module.
     pub k: usize,

@@ -10,7 +10,7 @@
 //!
 //! - [`Params`], [`params`]: the parameter sets and sizes.
 //! - [`VerifyKey`], [`SigningKey`]: keys with what derives from them.
-//! - [`Message`]: what is signed: pure, pre-hashed, or M' as it is.
+//! - [`Message`]: the message to sign: pure, pre-hashed, or M' as it is.
 //! - [`keygen`], [`expand_verify_keys`], [`expand_signing_keys`], [`sign()`], [`verify()`]: the
 //!   batch operations.
 //! - [`Scratch`]: buffers that are kept from call to call.

@@ -17,7 +17,7 @@ pub(super) const W_LAST: u32 = 15;
 /// One row of FIPS 205, table 2.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Which set this is.
+    /// The algorithm of this set.
     pub algorithm: Algorithm,
     /// The hash functions.
     pub family: SlhFamily,

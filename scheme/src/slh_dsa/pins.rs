@@ -1,4 +1,4 @@
-//! Which roots the WOTS+ keys of the upper layers have signed, one word each.
+//! The roots that the WOTS+ keys of the upper layers have signed, one word each.
 //!
 //! ```text
 //!   layer d - 1   the top tree: 2^h' WOTS+ keys, each for one tree of layer d - 2    pins 0 ..
@@ -6,9 +6,10 @@
 //!   ...           as long as a layer has TREES_MAX trees at most
 //! ```
 //!
-//! A WOTS+ key that signs two roots gives forgeries away, and both signatures verify. Few trees hang below the
-//! top, so that many signatures meet in each of them: there one wrong root is enough for an attacker. What a
-//! key signed there is remembered for as long as the key is loaded, and no other root is signed in its place.
+//! A WOTS+ key that signs two roots makes forgeries possible, and both signatures verify. There are
+//! few trees just below the top, so many signatures share each of them: one wrong root there is
+//! enough for an attacker. So the root that a WOTS+ key of these layers signed is remembered while
+//! the key is loaded, and no other root is signed in its place.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

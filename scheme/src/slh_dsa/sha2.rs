@@ -5,7 +5,7 @@ use sha2::block_api::{compress256, compress512};
 use crate::ct;
 use crate::kernels::slh::{SHA256_START, SHA512_START};
 
-/// Which function.
+/// The hash function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Width {
     Sha256,

@@ -19,14 +19,15 @@ use crate::message::Message;
 /// Signs `messages[lane]` with `keys[lane]` into `sigs[lane][sig_len]`. `opt_rand[lane][n]` is
 /// fresh randomness; without it every lane takes PK.seed, the deterministic variant.
 ///
-/// First come the trees, with all nodes of the authentication paths and the roots, over all lanes; then each
-/// signature is walked up to its root as a verifier does, the values of each layer's WOTS+ signature
-/// made on the way. A WOTS+ key signs the root of a tree only where the walk ends in it, and near the top, where
-/// many signatures meet in one tree, where the tree had that root before or was built twice:
-/// a WOTS+ key that signs two roots gives forgeries away. A signature that does not pass, or does not end
-/// in PK.root, never leaves: its lane says [`Status::Fault`] and its output is zero, as is that of a lane whose
-/// message has a wrong form ([`Status::InvalidInput`]). What is not seen is a tree of a lower layer, or of
-/// FORS, that was built wrongly before the walk.
+/// First all trees are built over all lanes, with all nodes of the authentication paths and the
+/// roots. Then each signature is walked up to its root, as a verifier does, and the walk makes the
+/// values of each layer's WOTS+ signature. A WOTS+ key signs the root of a tree only if the walk
+/// ends in it. Near the top, where many signatures share one tree, the tree must also have had that
+/// root before or have been built twice: a WOTS+ key that signs two roots makes forgeries possible.
+/// A signature that does not pass, or does not end in PK.root, never leaves: its lane has
+/// [`Status::Fault`] and its output is zero. A lane whose message has a wrong form also has a zero
+/// output ([`Status::InvalidInput`]). A tree of a lower layer, or of FORS, that was built wrongly
+/// before the walk is not detected.
 ///
 /// # Panics
 /// If the lengths do not fit each other, or a key is blank or of another parameter set than the

@@ -129,9 +129,9 @@ pub(super) fn fors_keys<K: Kernels>(
     kernels.slh_hash_many(&mut hashes);
 }
 
-/// The values of a layer's WOTS+ signatures from the secrets: wots_sign (Algorithm 7) into the
-/// signatures. `sk_seeds[lane]` is SK.seed, `signed[lane]` what is signed, in its first n bytes: not the lane's own
-/// message, from which [`layer`] works the digits out once more.
+/// Computes the values of a layer's WOTS+ signatures from the secrets: wots_sign (Algorithm 7) into
+/// the signatures. `sk_seeds[lane]` is SK.seed; the first n bytes of `signed[lane]` are the message
+/// to sign, not the lane's own message, from which [`layer`] computes the digits once more.
 pub(super) fn reveal<K: Kernels>(
     kernels: &K,
     p: &Params,

@@ -110,7 +110,7 @@ macro_rules! xmssmt {
     };
 }
 
-/// All sets of XMSS. What RFC 8391 calls SHAKE is SHAKE128 where n is 32, and SHAKE256 where it is 64.
+/// All sets of XMSS. RFC 8391's SHAKE is SHAKE128 if n is 32, and SHAKE256 if n is 64.
 pub static XMSS: [Set; 21] = xmss! {
     1 "SHA2" 256 Sha256;
     4 "SHA2" 512 Sha512;

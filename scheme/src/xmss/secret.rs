@@ -6,7 +6,7 @@
 //!   SK_PRF --PRF, with an index--> the randomizer of the signature at it
 //! ```
 //!
-//! What derives from an index is the same whenever that index signs.
+//! The values derived from an index are the same in every signature with that index.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Signing keys of XMSS and XMSS^MT and what they sign with (RFC 8391, Algorithms 12 and 16; SP 800-208).
+//! Signing keys of XMSS and XMSS^MT and their signatures (RFC 8391, Algorithms 12 and 16; SP
+//! 800-208).
 
 use std::fmt;
 use std::sync::Arc;
@@ -240,7 +241,8 @@ fn sign_run<K: Kernels + ?Sized>(
     }
     let digests: Vec<_> = digests.iter().map(|digest| &digest[..set.n]).collect();
     one_time::sign(k, forest.lowest(), run.q, &digests, &mut parts, scratch)?;
-    // What comes out is what a verifier reads, and the digest that it comes to is what was signed.
+    // The output parses as a signature, and the digest computed from it is the digest that was
+    // signed.
     let lanes = (run.index..).zip(messages).zip(&digests);
     let all = lanes.zip(out.chunks_exact(set.signature_len())).all(
         |(((index, message), digest), out)| {

@@ -6,7 +6,7 @@ use crate::hbs::Reader;
 /// A signature of a set.
 #[derive(Clone, Copy)]
 pub(super) struct Signature<'a> {
-    /// Which leaf of all the lowest trees.
+    /// The leaf's index among those of all lowest trees.
     pub(super) index: u64,
     /// The randomizer r.
     pub(super) randomizer: &'a [u8],
@@ -17,11 +17,11 @@ pub(super) struct Signature<'a> {
 /// A layer's part of a signature.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layer<'a> {
-    /// Which layer, the lowest being 0.
+    /// The layer; the lowest is 0.
     pub(super) layer: u32,
-    /// Which tree of the layer.
+    /// The tree's number within the layer.
     pub(super) tree: u64,
-    /// Which leaf of the tree.
+    /// The leaf's number within the tree.
     pub(super) leaf: u32,
     /// A value of each chain.
     pub(super) values: &'a [u8],

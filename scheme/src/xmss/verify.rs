@@ -98,7 +98,7 @@ fn climb_layer<K: Kernels + ?Sized>(
     layer: u32,
     scratch: &mut Scratch,
 ) {
-    // Which of the parts a signature's is.
+    // The index of each signature's part in `parts`.
     let mut part_of = [None; TOGETHER];
     let mut parts: Vec<usize> = Vec::with_capacity(ways.len());
     for (i, way) in ways.iter().enumerate().filter(|(_, way)| layer < way.set.d) {
