@@ -48,7 +48,7 @@ pub enum Fault {
     Raced,
 }
 
-/// Which unsynced writes survive a power cut.
+/// The unsynced writes that survive a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum UnsyncedWrites {
     /// Nothing.
