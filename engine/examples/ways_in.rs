@@ -5,8 +5,8 @@
 //! cargo run --release -p gabion-engine --example ways_in
 //! ```
 //!
-//! Medians of wall time, the fastest runs where threads are compared. What crowds show needs an idle
-//! machine.
+//! Medians of wall time, the fastest runs where threads are compared. The crowd figures need an
+//! idle machine.
 
 use std::hint::black_box;
 use std::num::NonZero;

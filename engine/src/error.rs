@@ -266,8 +266,8 @@ pub(crate) fn check_batch(
     Ok(Some(first.info()))
 }
 
-/// Refuses a number of lanes of which there can be no array. What is below it may still be more
-/// than the memory that there is.
+/// Refuses a number of lanes too large for any array. A smaller number may still need more memory
+/// than is available.
 pub(crate) fn check_count(lanes: usize) -> Result<(), Error> {
     if lanes > LANES_MAX { Err(Error::TooMany { lanes }) } else { Ok(()) }
 }

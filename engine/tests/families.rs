@@ -98,7 +98,7 @@ fn built_families_pass_their_self_tests() {
     }
 }
 
-/// A hybrid and a composite are there with what they are made of, and with it alone.
+/// A hybrid or a composite is built only with its parts, and ECDH and ECDSA only together.
 #[test]
 fn a_family_is_there_with_its_parts() {
     let all = |families: &[Family]| families.iter().all(|family| family.is_built());

@@ -127,7 +127,7 @@ pub struct FileForm {
 /// Why the bytes are not a key; completes the sentence "FILE ...".
 pub type Reason = String;
 
-/// Which structure the DER is of.
+/// The structure in the DER encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
     /// PKCS#8 (RFC 5958).

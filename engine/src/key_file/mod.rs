@@ -7,8 +7,8 @@
 //! ```
 //!
 //! The structures of every algorithm: seed, expanded key or both (RFC 9881, RFC 9935), bytes (RFC
-//! 9909, composites), ECPrivateKey (RFC 5915), what Open Quantum Safe writes (Falcon). Encryption
-//! and reading PEM are the caller's. What a structure holds is a [`Key`], by the rule of
+//! 9909, composites), ECPrivateKey (RFC 5915), and the format of Open Quantum Safe (Falcon). The
+//! caller handles encryption and reads PEM. The content of a structure is a [`Key`], by the rule of
 //! [`keys`](crate::keys) for halves that come together.
 //!
 //! # Examples

@@ -280,7 +280,7 @@ families! {
     others { MlDsa SlhDsa Ed25519 FnDsa Hss Xmss Ecdh Ecdsa Composite }
 }
 
-/// Which algorithms the operations of this file take.
+/// The algorithms accepted by the operations of this file, for error messages.
 const KEMS: &str = "a KEM, such as ML-KEM-768";
 
 /// A private key of any KEM with its public key, expanded once where the algorithm gains by it.

@@ -94,8 +94,8 @@ macro_rules! families {
                 }
             }
 
-            /// Refuses a message whose form the algorithm does not have. What stands in the message
-            /// is not looked at.
+            /// Refuses a message whose form the algorithm does not support. The message's content
+            /// is not checked.
             ///
             /// # Errors
             /// [`Error::Input`].
@@ -298,7 +298,7 @@ families! {
     others { MlKem Ecdh Hybrid }
 }
 
-/// Which algorithms the operations of this file take.
+/// The algorithms accepted by the operations of this file, for error messages.
 const SIGNATURES: &str = "a signature algorithm, such as ML-DSA-65";
 
 /// The expected kind of algorithm in the error for stateful keys.

@@ -258,8 +258,8 @@ pub fn sign_requests(
     loop {
         let (mut signed, fresh) = recall_all(ledger, requests)?;
         match sign_fresh(ledger, signer, &fresh) {
-            // Another thread has signed for one of the ids meanwhile. What was signed here is not
-            // released.
+            // Another thread has signed for one of the ids meanwhile. The signatures made here are
+            // not released.
             Err(Error::Ledger(LedgerError::RequestKnown(_))) => {}
             Err(error) => return Err(error),
             Ok(made) => {

@@ -387,7 +387,7 @@ fn every_job_ends_once_and_in_order_in_thousands_of_schedules() {
             seen[kind] += 1;
         }
     }
-    // The schedules reach what they are for.
+    // The schedules reach every event that they are meant to reach.
     assert!(seen.iter().all(|&count| count > 500), "{seen:?}");
 }
 

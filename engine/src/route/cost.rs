@@ -1,8 +1,8 @@
-//! Which of several backends a batch costs least.
+//! Selects the cheapest of several backends for a batch.
 //!
-//! The order of the backends decides, but for what is said in numbers: a later one that knows its
-//! cost takes the place of an earlier one that costs more and knows that. Costs are asked only
-//! where two could run the batch.
+//! The order of the backends decides, except between backends that both know their costs: there a
+//! later one with a lower cost replaces an earlier one. Costs are requested only if at least two
+//! backends could run the batch.
 
 use gabion_backend::Task;
 use gabion_scheme::Algorithm;

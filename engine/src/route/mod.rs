@@ -1,4 +1,4 @@
-//! Which backend runs a batch, and whether it may.
+//! Selects the backend that runs a batch, and decides whether it may.
 
 mod cost;
 mod device_counts;
@@ -82,8 +82,8 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::NotBuilt`]; [`Error::NoBackend`] if all failed their self-test;
-    /// [`Error::BackendUnavailable`] if those that did not are set aside; [`Error::NoMemory`] if
-    /// there was none to test them.
+    /// [`Error::BackendUnavailable`] if the others are set aside; [`Error::NoMemory`] if memory for
+    /// the self-test is missing.
     pub fn backend_for(&self, algorithm: Algorithm) -> Result<&dyn Backend, Error> {
         check_built(algorithm)?;
         let mut error = Error::NoBackend(algorithm);

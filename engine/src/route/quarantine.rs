@@ -73,8 +73,8 @@ impl Quarantine {
     }
 
     /// Puts it in quarantine because of something that began after so many losses, and returns
-    /// whether this is news. What was lost together is one loss: a batch that began before the last
-    /// one says nothing of what is there now.
+    /// whether this is news. Batches that were lost together count as one loss: the loss of a batch
+    /// that began before the last loss says nothing about the current state of the backend.
     pub(super) fn lose(&self, losses: u64) -> bool {
         let lost = |word: u64| {
             let next = (losses + 1) & LOSSES;

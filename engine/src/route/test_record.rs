@@ -65,8 +65,8 @@ impl TaskSupport {
         TaskSupport { done, declined: declined.without(done) }
     }
 
-    /// Combines it with that of another part. What the backend declines of one part it can't do of
-    /// the whole.
+    /// Combines this record with that of another part. A task that the backend declines for one
+    /// part is not supported for the whole.
     pub(super) fn and(self, other: Self) -> Self {
         TaskSupport { done: self.done.and(other.done), declined: self.declined.and(other.declined) }
     }
@@ -76,8 +76,8 @@ impl TaskSupport {
         !self.done.is_empty()
     }
 
-    /// Returns whether it may be asked for a task; for any if none is named. What was tested
-    /// without the backend, which did and declined nothing, is for all.
+    /// Returns whether the backend may run a task, or any task if `task` is `None`. If the test ran
+    /// without the backend, nothing was declined, and every task is allowed.
     pub(super) fn allows(self, task: Option<Task>) -> bool {
         match task {
             Some(task) => !self.declined.has(task),

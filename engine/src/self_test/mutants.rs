@@ -303,7 +303,7 @@ enum BackendBug {
     ComparesSecondHalf,
     /// Signing with encoded keys takes the first lane's randomness for all.
     OneRandomness,
-    /// Signing takes none at all, or the first byte of it.
+    /// Signing uses no randomness, or only its first byte.
     NoRandomness,
     LittleRandomness,
     /// SLH-DSA takes no opt_rand, or the first lane's.

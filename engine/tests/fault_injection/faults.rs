@@ -242,7 +242,7 @@ fn a_fault_that_the_backend_finds_has_it_tested_again() {
                 assert_eq!(signed, Err(Error::Lane { algorithm, task, status }));
                 assert_eq!(serves(algorithm), "broken");
             }
-            // What one algorithm did says nothing of another.
+            // Results of one algorithm do not affect the backend's status for another.
             assert_eq!(serves(Algorithm::MlKem512), "broken");
         }
     }

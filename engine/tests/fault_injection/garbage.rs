@@ -285,8 +285,8 @@ impl Entropy for FiniteEntropy {
     }
 }
 
-/// Runs `operation` with randomness that ends at each draw in turn, until it has enough: before that
-/// it must say that there was none. Returns how many draws it took.
+/// Runs `operation` with randomness that ends at each draw in turn, until it has enough: before
+/// that it must fail with [`Error::Entropy`]. Returns the number of draws it took.
 fn starved(mut operation: impl FnMut(&FiniteEntropy) -> Result<(), Error>) -> usize {
     for draws in 0..200 {
         match operation(&FiniteEntropy::after(draws)) {

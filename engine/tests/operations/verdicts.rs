@@ -204,7 +204,7 @@ fn lanes(engine: &Engine, algorithm: Algorithm, count: usize, seed: u64) -> Vec<
     lanes.extend(messages.iter().map(|&message| Lane { message, ..good[0].clone() }));
     let has_all = info.family != Family::SlhDsa;
     for &message in messages[1..].iter().filter(|_| has_all) {
-        // What an algorithm signs in this form verifies in it.
+        // A signature in this form verifies in it.
         if let Ok(sig) = engine.sign(&keys[1], message, &OsEntropy) {
             lanes.push(Lane { key: good[1].key.clone(), message, sig });
         }

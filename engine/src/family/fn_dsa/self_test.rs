@@ -18,7 +18,8 @@ use sha3::{Digest, Sha3_256, Shake256};
 
 use crate::known_answers::all_ok;
 
-/// Lanes of the test. The crates have none of their own, so a backend has none either.
+/// The lanes of the test. The crates process one operation at a time, so a backend has no lanes to
+/// fill.
 const LANES: usize = 2;
 
 /// SHA3-256(sk || pk || sig) of each lane.

@@ -1,11 +1,10 @@
 //! The self-test of SLH-DSA.
 //!
-//! Making a key with a small set ("s") or signing with it takes 60 to 600 times as long as a first
-//! use may. So each set is tested by the quick set ("f") of the same hash functions and the same n,
-//! which is itself where the set is a quick one. What the two do not share are the heights of
-//! trees, and those are numbers in a table. Every kernel call that the small set makes is in the
-//! known answer: chains with and without their secret, T_l of the WOTS+ length, H, the message's
-//! hashes.
+//! Key generation and signing with a small set ("s") take 60 to 600 times as long as a first use
+//! may. So each set is tested with the quick set ("f") of the same hash functions and the same n; a
+//! quick set is tested with itself. The two differ only in the heights of trees, which are numbers
+//! in a table. Every kernel call that the small set makes is in the known answer: chains with and
+//! without their secret, T_l of the WOTS+ length, H, the message's hashes.
 //!
 //! A signature has thousands of chains, so lanes of every width are full within one operation.
 

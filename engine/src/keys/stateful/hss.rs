@@ -1,5 +1,4 @@
-//! Private keys of HSS and LMS: what they are. [`StatefulKey`] makes their trees and signs with
-//! them.
+//! The types of HSS and LMS private keys. [`StatefulKey`] makes their trees and signs with them.
 
 use std::borrow::Borrow;
 use std::fmt;

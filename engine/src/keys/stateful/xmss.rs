@@ -1,5 +1,5 @@
-//! Private keys of XMSS and XMSS^MT: what they are. [`StatefulKey`] makes their trees and signs
-//! with them.
+//! The types of XMSS and XMSS^MT private keys. [`StatefulKey`] makes their trees and signs with
+//! them.
 
 use std::fmt;
 
