@@ -271,7 +271,7 @@ fn child_process_that_changes_directory() {
     signer.close().unwrap();
     let mut stop = |_: Progress<'_>| ControlFlow::Break(());
     assert!(begun.unwrap().generate(engine(), ONE, Duration::MAX, &mut stop).unwrap().is_none());
-    // What is here now is another folder's.
+    // The same relative path now names another folder.
     assert!(open(&environment, Path::new("k")).is_err());
     assert_eq!(signed(&open(&environment, Path::new("keys/k")).unwrap()).unwrap(), 2);
     println!("came home");
@@ -325,7 +325,7 @@ fn a_limit_on_files_is_an_error_and_no_end_of_the_process() {
         let said = String::from_utf8_lossy(&done.stdout).into_owned();
         assert!(done.status.success() && said.contains("went on"), "{blocks}: {done:?}");
         refused += usize::from(!said.contains("went on: Ok(Ok("));
-        // What was refused used nothing twice.
+        // The refused calls used no index twice.
         let index = signed(&open(&environment, &place.path("keys/k")).unwrap()).unwrap();
         assert!(last.is_none_or(|last| index > last), "{blocks}: {index} after {last:?}");
         last = Some(index);
@@ -585,7 +585,7 @@ fn damaged_anchor_slot_does_not_reactivate_a_departed_key() {
             let mut anchor = fs::read(anchor_of(&place)).unwrap();
             anchor[slot + 100] ^= 1;
             fs::write(anchor_of(&place), anchor).unwrap();
-            // What another home made goes on there.
+            // A key made by another home still signs there.
             assert_eq!(open(&maker, &key).is_ok(), leave.ends_with("home made"), "{leave}, {slot}");
             let refused = open(&place.environment, &key).unwrap_err().to_string();
             assert!(refused.contains("no longer signs here"), "{leave}, {slot}: {refused}");

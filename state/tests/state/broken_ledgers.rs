@@ -1,7 +1,8 @@
 //! Ledgers that are broken on purpose, each in a way that others have shipped: the oracle must see each of them.
 //!
-//! What is broken is put between the ledger and its disk, so that the ledger itself has no switch for it. The
-//! seventh, a reservation used in a forked child, needs a real fork: tests/tests/state.
+//! The faults are put between the ledger and its disk, so that the ledger itself needs no switch
+//! for them. The seventh, a reservation used in a forked child, needs a real fork:
+//! tests/tests/state.
 
 use std::collections::HashMap;
 use std::io;

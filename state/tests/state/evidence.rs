@@ -1,4 +1,4 @@
-//! Logs as evidence: whatever is done to one, lines that can't be read are never counted as lines that are not there.
+//! Logs as evidence: whatever happens to a log, unreadable lines never count as missing ones.
 
 use std::fs;
 use std::io::Write;

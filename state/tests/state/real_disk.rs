@@ -670,7 +670,7 @@ fn released(child: &mut Child, most: usize, seen: &mut HashMap<u64, String>) -> 
         take(line);
     }
     child.kill().unwrap();
-    // What was on its way left, too.
+    // Output already in the pipe counts, too.
     lines.map_while(Result::ok).for_each(take);
     child.wait().unwrap();
     count
@@ -759,7 +759,7 @@ fn syncs_come_before_the_first_byte_out() {
     let (mut done, mut outs) = (0, 0);
     for line in trace.lines() {
         if line.contains("write(1<") && line.contains("closed") {
-            // What was written and synced at the end of a round is no reservation of the next one's.
+            // Writes and syncs at the end of a round do not belong to the next round's reservation.
             done = 0;
         }
         let (call, file) = order.get(done).copied().unwrap_or(("none", "none"));

@@ -545,7 +545,7 @@ fn a_killed_signer_burns_what_it_had_and_the_next_goes_on() {
             last = Some(index);
         }
         child.kill().unwrap();
-        // What was on its way left, too.
+        // Output already in the pipe counts, too.
         last = indexes.last().or(last);
         child.wait().unwrap();
         let made = signed(place.signer(&place.key()).unwrap(), b"mine");

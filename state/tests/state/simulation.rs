@@ -39,7 +39,7 @@ pub struct SimMachine {
     pub sim: Sim,
     pub process: u64,
     pub name: u8,
-    /// Whose home it is: each user and container has one.
+    /// The number of the home: each user and container has one.
     pub home: u8,
     clock: AtomicU64,
 }
