@@ -8,9 +8,9 @@ fn main() {
         && let Some(abi) = abi
     {
         println!("cargo::rustc-cdylib-link-arg=-Wl,-soname,libgabion.so.{abi}");
-        // What lives as long as the process would stay behind at each unloading, and be made again.
+        // Data that lives as long as the process would leak at each unloading and be created again.
         println!("cargo::rustc-cdylib-link-arg=-Wl,-z,nodelete");
-        // What malloc refuses comes from the reserve (backend/src/reserve.rs).
+        // If malloc fails, allocations come from the reserve (backend/src/reserve.rs).
         for function in ["malloc", "calloc", "realloc", "posix_memalign", "free"] {
             println!("cargo::rustc-cdylib-link-arg=-Wl,--wrap={function}");
             println!("cargo::rustc-cdylib-link-arg=-Wl,--undefined=__wrap_{function}");

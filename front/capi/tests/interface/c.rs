@@ -100,7 +100,7 @@ fn program(name: &Path, link: &[&std::ffi::OsStr]) -> String {
     String::from_utf8(run(&mut Command::new(&program)).stdout).unwrap()
 }
 
-/// The examples, and what they print.
+/// Runs the examples and checks their output.
 fn examples(link: &[&std::ffi::OsStr]) {
     assert_eq!(example("kem", link), "both sides have the same 32-byte secret\n");
     let text = example("verify_many", link);

@@ -95,7 +95,7 @@ impl Drop for Pairs {
 fn algorithms(kind: Kind) -> impl Iterator<Item = Algorithm> {
     let is_slow = |name: &str| ["RSA3072", "RSA4096"].iter().any(|part| name.contains(part));
     let kind = move |algorithm: &Algorithm| {
-        // What each signature changes has no ordinary private key.
+        // Stateful algorithms, whose key changes with each signature, have no ordinary private key.
         algorithm.info().kind == kind && !algorithm.info().stateful
     };
     Algorithm::all().filter(kind).filter(move |algorithm| !is_slow(algorithm.name()))
