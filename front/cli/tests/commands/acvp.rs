@@ -252,7 +252,7 @@ fn signatures_of_lms_are_judged_and_not_compared() {
     work.write("prompt", prompt((0..34).map(test).collect()).to_string());
     let done = work.gabion(&["acvp", "prompt"]).fails(1);
     done.says("tcId 32 has no answer").says("2 tests without an answer");
-    // In a projection what is signed, and by what, stand together.
+    // A projection holds the message, the key and the signature together.
     let mut projection = prompt(vec![test(0)]);
     projection["testGroups"][0]["publicKey"] = public.clone();
     let signature = &answers["testGroups"][0]["tests"][0]["signature"];
@@ -301,7 +301,7 @@ fn a_file_with_a_byte_order_mark_is_read() {
     work.gabion(&["acvp", "prompt", "--check", "answers"]).ok().says("2 of 2 right");
 }
 
-/// Whichever interface a group names: where mu is given, mu is what is signed.
+/// If mu is given, mu is signed, for either interface of the group.
 #[test]
 fn a_given_mu_is_signed_and_a_missing_key_is_named() {
     let work = Work::new();

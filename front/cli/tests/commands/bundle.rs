@@ -1,5 +1,5 @@
-//! `gabion bundle build` on a source that takes no time: what is refused, and what an interrupted
-//! or failed build leaves.
+//! `gabion bundle build` on a source that builds at once: the refused arguments, and the files
+//! after an interrupted or failed build.
 //!
 //! The source is a tarball with a `Configure` that writes a Makefile of a few lines. Environment
 //! variables of the build decide whether its compilation waits or fails.
@@ -340,7 +340,7 @@ fn mode_of(path: &Path) -> u32 {
     std::fs::metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-/// Users who can replace files next to a running build control what is compiled.
+/// Users who can replace files next to a running build control the compiled code.
 #[test]
 fn a_place_where_others_may_replace_things_is_refused() {
     let workplace = Workplace::new();

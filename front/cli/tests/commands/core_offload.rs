@@ -1,5 +1,5 @@
-//! OpenSSL with the core patch: ML-KEM and ML-DSA by libgabion give what OpenSSL's own code gives,
-//! and where libgabion is not there or fails, OpenSSL's own code it is.
+//! OpenSSL with the core patch: ML-KEM and ML-DSA by libgabion give the same results as OpenSSL's
+//! own code, and if libgabion is missing or fails, OpenSSL's own code runs.
 //!
 //! Needs a bundle that `gabion bundle build --core-offload` made (or `GABION_OFFLOAD_PREFIX`, which
 //! may name several, with colons); without one the tests pass and say that they did not run, or fail where
@@ -451,7 +451,7 @@ fn openssl_takes_over_if_libgabion_fails() {
         broken("SHIM_FAILING", "gabion_private_key_from_seed", "keygen failed (-9");
         broken("SHIM_FAILING", "gabion_private_key_export", "keygen failed (-9");
         broken("SHIM_SHORTENING", "gabion_private_key_export", "keygen failed (-9");
-        // What is too short was not served.
+        // A signature that is too short does not count as served.
         let short = ("SHIM_SHORTENING", "gabion_sign_with_randomness");
         let bench = plain.with(&[("GABION_OFFLOAD", "1"), ("LD_PRELOAD", preload), short]);
         bench.make_certificate("ML-DSA-65");

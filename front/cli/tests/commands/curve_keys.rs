@@ -86,7 +86,7 @@ fn openssl_reads_our_keys_and_we_read_its() {
     let digests = ["sha256", "sha384", "sha512"];
     for ((algorithm, curve, len), digest) in ECDSA.into_iter().zip(digests) {
         work.gabion(&["keygen", algorithm, "--force", "--out", "key", "--pub", "pub"]).ok();
-        // What openssl itself writes, to the byte.
+        // The files equal those that openssl writes, byte for byte.
         assert_eq!(work.openssl(&["pkey", "-in", "key"]).ok().out, work.read("key"));
         assert_eq!(work.openssl(&["pkey", "-in", "key", "-pubout"]).ok().out, work.read("pub"));
         work.openssl(&["pkey", "-in", "key", "-check", "-noout"]).ok();

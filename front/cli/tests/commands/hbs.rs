@@ -173,7 +173,7 @@ fn encodings_passwords_and_digests() {
     // q comes first: RFC 8554, section 5.4.
     assert_eq!((work.read("s").len(), &work.read("s")[..4]), (1292, &[0; 4][..]));
     work.hbs(&["verify", "--key", "p", "--sig", "s", "f"]).ok();
-    // What sha256sum prints, and the same bytes.
+    // The output of sha256sum, and the same digest as bytes.
     let digest = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae";
     work.write("d", format!("{digest}  f\n"));
     work.write("b", base16ct::mixed::decode_vec(digest).unwrap());

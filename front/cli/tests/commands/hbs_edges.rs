@@ -49,7 +49,7 @@ fn standard_input_by_any_name_is_signed_where_its_signature_has_a_name() {
     }
     let twice = ["hbs", "sign", "--key", "k", "-", "/dev/stdin"];
     work.gabion_fed(&twice, b"an image\n").fails(2);
-    // What a shell makes of <(command).
+    // The path that a shell substitutes for <(command).
     let other = in_shell(&work, "exec 7<f;", &["hbs", "sign", "--key", "k", "/dev/fd/7"]);
     CommandResult::of({ other }.output().unwrap()).fails(2).says("/dev/fd/7.sig");
     assert_eq!(index(&work), 4);

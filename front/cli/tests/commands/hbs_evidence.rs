@@ -172,7 +172,7 @@ fn an_exported_log_is_checked_for_completeness() {
     work.write("c.ndjson", "");
     work.audit(&["c.ndjson"]).fails(4).says("empty");
     work.audit(&["no-such.ndjson"]).fails(4).says("no-such.ndjson");
-    // What is wrong with one hides nothing that the others show.
+    // A fault of one file does not hide the findings of the others.
     work.write("c.ndjson", without(lines.len() - 1));
     work.audit(&["c.ndjson", "b.ndjson", "no-such.ndjson", "f"]).fails(1).says("warning: c.ndjson");
     let old: Vec<String> = lines[..lines.len() - 1]

@@ -53,7 +53,7 @@ fn a_key_is_written_as_its_seed_unless_told_otherwise() {
         work.gabion(&[&make[..], &["--format", "both"]].concat()).ok();
         assert!(work.read("key").len() > 2400, "{algorithm}");
     }
-    // What has no choice of forms has the only one.
+    // Algorithms with a single private key form need no choice of it.
     for algorithm in ["SLH-DSA-SHA2-128f", "Ed25519", "X25519", "ECDSA-P-256"] {
         work.gabion(&["keygen", algorithm, "--force", "--out", "key"]).ok();
     }
@@ -257,7 +257,7 @@ fn names_are_shown_and_not_obeyed() {
         let done = work.gabion(command).fails(2).says("no\\u{1b}[31m");
         assert!(!done.err.contains('\x1b') && !done.err.contains("os error"), "{:?}", done.err);
     }
-    // What is refused before any command sees it.
+    // Arguments that are refused before any command runs.
     for command in
         [&["no\x1b[31m\x07"][..], &["sign", "--no\x07"], &["keygen", "x", "--format", "\x07"]]
     {

@@ -440,7 +440,7 @@ fn life_of_a_key(caller: &Caller<'_>) {
     caller.run(&["key", "trim", "k", "--before", "2"]).ok();
     let shown = caller.run(&["key", "show", "k", "--json"]).ok().json();
     assert_eq!(shown["versions"].as_array().unwrap().len(), 1);
-    // What the service shows of a key is a public key as files have it.
+    // The service shows a public key in the format of key files.
     work.write("pub.pem", shown["versions"][0]["public_key"].as_str().unwrap());
     caller.run(&["sign", "--key", "k", "--out", "two.sig", "m"]).ok();
     work.gabion(&["verify", "--key", "pub.pem", "--sig", "two.sig", "m"]).ok();

@@ -227,7 +227,7 @@ fn state(caller: &Caller<'_>) -> String {
 struct Go;
 
 impl Go {
-    /// None, with a reason, where Go or its module is not there.
+    /// Builds the verifier. If Go or its module is missing, prints the reason and returns `None`.
     fn build(work: &Work) -> Option<Go> {
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/go/auditlog");
         let mut build = Command::new("go");

@@ -250,7 +250,7 @@ fn shares_and_passphrase_are_dealt_anew_by_shares_of_before() {
     caller.run(&["unseal", "shares"]).fails(1).says("unseal_failed");
     caller.run(&["unseal", "--reset"]).ok();
     caller.run(&["unseal", "new"]).ok();
-    // Keys and tokens are what they were, and the log was told of it.
+    // Keys and tokens are unchanged, and the audit log records the reseal.
     caller.run(&["verify", "--key", "k", "--sig", "m.sig", "m"]).ok();
     let log = caller.run(&["audit", "tail", "--lines", "100", "--json"]).ok().text();
     assert_eq!(log.matches("\"principal\":\"reseal\"").count(), 2, "{log}");
@@ -383,7 +383,8 @@ fn a_limit_on_files_is_a_full_disk_and_no_end() {
     assert_eq!(server.end(), Some(0));
 }
 
-/// Shares that were given are forgotten by who has one, and by this machine's own, and by no file that is not there.
+/// Shares already given can be reset with a share or locally on this machine, but not with a
+/// missing file.
 #[test]
 fn shares_are_reset_by_a_share_or_locally() {
     let work = Work::new();

@@ -42,7 +42,7 @@ fn tokens_are_signed_and_verified() {
     assert_eq!((answer.code, &*answer.err), (Some(1), ""));
     let answer = answer.json();
     assert_eq!((&answer["valid"], &answer["reason"]), (&false.into(), &"typ".into()));
-    // What the file and the line say, and the key.
+    // Conflicts between the file and the command line, and errors of the key.
     sign(&["--claim", "iss=x", "--lifetime", "60", "claims"])
         .fails(2)
         .says("duplicate claim `iss`");

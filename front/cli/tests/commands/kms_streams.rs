@@ -15,7 +15,7 @@ fn fed(caller: &Caller<'_>, arguments: &[&str], input: &[u8]) -> CommandResult {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut feeds = child.stdin.take().unwrap();
-    // Who is refused reads no more.
+    // A command that is refused stops reading its input.
     let _ = feeds.write_all(input);
     drop(feeds);
     CommandResult::of(child.wait_with_output().unwrap())

@@ -169,7 +169,7 @@ fn json_says_what_was_done_and_links_are_followed() {
     assert_eq!(host.config(), DEBIAN);
 }
 
-/// Modules that are not what they should be; each begins as OpenSSL expects.
+/// Faulty modules; each begins as OpenSSL expects.
 const CRASHES: &str = "#include <stdlib.h>\nint OSSL_provider_init(void) { abort(); }\n";
 const HANGS: &str = "#include <unistd.h>\nint OSSL_provider_init(void) { for (;;) sleep(60); }\n";
 const REFUSES: &str = "int OSSL_provider_init(void) { return 0; }\n";

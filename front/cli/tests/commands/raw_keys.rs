@@ -96,7 +96,7 @@ fn a_file_that_is_not_what_the_command_line_says_is_refused() {
     let sign = |key: &str, more: &[&str]| {
         work.gabion(&[&["sign", "--force", "--key", key, "--out", "sig", "message"], more].concat())
     };
-    // PEM and DER say themselves what they hold; the same may be said again.
+    // PEM and DER name their algorithm; naming the same one again is allowed.
     for (name, form) in [("pem", &[][..]), ("der", &["--der"])] {
         work.gabion(&[&["keygen", "ML-DSA-44", "--out", name], form].concat()).ok();
         sign(name, &["--algorithm", "ML-DSA-44"]).ok();

@@ -42,7 +42,7 @@ fn the_table_of_algorithms_has_every_field() {
             "/sizes/seed",
             "/backend",
         ] {
-            // What an algorithm lacks is null, whole groups of columns too.
+            // Fields that an algorithm lacks are null, and so are whole groups of columns.
             let group = field.rsplit_once('/').unwrap().0;
             let lacks_group = row.pointer(group).is_some_and(serde_json::Value::is_null);
             assert!(lacks_group || row.pointer(field).is_some(), "{} has no {field}", row["name"]);

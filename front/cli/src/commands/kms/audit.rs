@@ -41,8 +41,8 @@ enum Command {
     /// Example:
     ///   gabion kms audit tail --lines 20
     ///
-    /// Reading the log is recorded in the log as well. --follow hides the records of its own reads
-    /// while nothing else happens.
+    /// Reading the log is recorded in the log as well. While nothing else happens, --follow hides
+    /// the records that its own reads create.
     #[command(verbatim_doc_comment)]
     Tail {
         /// Keep printing records as they arrive, until Ctrl-C

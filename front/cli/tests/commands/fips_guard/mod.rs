@@ -329,7 +329,7 @@ fn preflight_says_what_the_module_is() {
     assert_eq!(report["module"], copy.path("lib/ossl-modules/fips.so").to_str().unwrap());
     assert_eq!(report["module_version"], copy.manifest()["version"]);
     assert_eq!(report["openssl"]["version"], copy.manifest()["version"]);
-    // What is known of the version is said, and nothing where nothing is.
+    // The report warns about the version only if a newer one is known.
     let outdated = report["openssl"]["newest"] != report["openssl"]["version"];
     assert_eq!(!report["openssl"]["warnings"].as_array().unwrap().is_empty(), outdated, "{report}");
     assert_eq!(report["module_source"], "self-built");
@@ -432,7 +432,7 @@ fn a_configuration_that_activates_another_provider_is_refused() {
         assert!(listed.iter().any(|provider| provider["name"] == beside), "{listed:?}");
         let rows = |report: &Value, part: &str| {
             let mut rows = report["algorithms"][part].as_array().unwrap().clone();
-            // Whose a group is OpenSSL does not say.
+            // OpenSSL does not tell the provider of a group.
             rows.retain(|row| !refused || row["kind"] != "tls-group");
             rows
         };

@@ -116,7 +116,7 @@ fn plain_before(server: Option<&str>, (greeting, steps): Dialogue) -> String {
 fn pass_on(mut client: TcpStream, server: &str, mute: bool, likes: HelloFilter) {
     let mut hello = vec![0; 5];
     if client.read_exact(&mut hello).is_err() {
-        return; // it only wanted to know whether somebody listens
+        return; // It only checked whether the server listens.
     }
     hello.resize(5 + usize::from(u16::from_be_bytes([hello[3], hello[4]])), 0);
     client.read_exact(&mut hello[5..]).unwrap();

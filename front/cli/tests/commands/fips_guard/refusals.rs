@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::{Copy, Damage, copy_folder, run};
 
-/// OpenSSL starts without a word, and without Gabion, when a file that is named is not there.
+/// OpenSSL starts without a message, and without Gabion, if a named file is missing.
 #[test]
 fn a_path_that_is_named_and_not_there_is_an_error_in_every_mode() {
     let copy = Copy::new(Damage::None);
