@@ -6,7 +6,7 @@ fn main() {
     // else lives as long as the process would stay behind, and be made again by the next loading.
     if std::env::var("CARGO_CFG_TARGET_OS").is_ok_and(|os| os == "linux") {
         println!("cargo:rustc-cdylib-link-arg=-Wl,-z,nodelete");
-        // What malloc refuses comes from the reserve (backend/src/reserve.rs).
+        // If malloc fails, allocations come from the reserve (backend/src/reserve.rs).
         for function in ["malloc", "calloc", "realloc", "posix_memalign", "free"] {
             println!("cargo:rustc-cdylib-link-arg=-Wl,--wrap={function}");
             println!("cargo:rustc-cdylib-link-arg=-Wl,--undefined=__wrap_{function}");

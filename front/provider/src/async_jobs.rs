@@ -107,10 +107,10 @@ impl AsyncJobs {
         self.run(held, engine, entropy, randomness, |queue| queue.submit_sign(key, message))
     }
 
-    /// Hands an operation in and pauses the job until its result is there.
+    /// Submits an operation and pauses the job until its result is available.
     ///
-    /// What is on the stack here may never be dropped, since a job may never be resumed: nothing on
-    /// it may own anything from the moment of the first pause.
+    /// A job may never be resumed, so values on this stack may never be dropped: from the first
+    /// pause on, none of them may own anything.
     fn run<T: Send + 'static>(
         &self,
         held: &CancellationGuard,
@@ -634,7 +634,8 @@ mod tests {
         waiter.leave();
     }
 
-    /// Whose thread has the lock for ever, or was half way through.
+    /// A waiter whose lock another thread of the parent held at the fork, possibly in the middle of
+    /// a change.
     #[test]
     fn a_child_leaves_a_waiter_whose_lock_is_held() {
         let (waiter, _) = waiter();

@@ -18,7 +18,7 @@ const DTLS_NEVER: c_int = -1;
 const TLS_1_0: c_int = 0x0301;
 const DTLS_1_0: c_int = 0xfeff;
 
-/// Which optional rows are reported.
+/// The optional rows to report.
 #[derive(Clone, Copy)]
 pub struct CapabilityFilter {
     /// The signature schemes without a settled codepoint, too.
@@ -117,7 +117,8 @@ fn report_group_name(
 ) -> Result<c_int, Failure> {
     let (group, algorithm) = (c_string(name)?, c_string(info.name)?);
     let (id, bits) = (c_uint::from(number), c_uint::from(info.security_bits));
-    // The default provider's name for the parameter set; each KEM has only one, and needs none.
+    // The default provider's name for the parameter set; each KEM has only one set and needs no
+    // name.
     let (internal, is_kem, tls_min, dtls, dtls_max) = match info.kind {
         Kind::Kem => (c"", 1, TLS_MIN, DTLS_NEVER, DTLS_NEVER),
         Kind::KeyExchange | Kind::Signature => {

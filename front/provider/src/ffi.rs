@@ -25,7 +25,7 @@ pub type AnyFunction = unsafe extern "C" fn();
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Dispatch {
-    /// Which function it is.
+    /// The function's number in the dispatch table.
     pub number: c_int,
     /// The function.
     pub function: Option<AnyFunction>,
@@ -377,7 +377,8 @@ fn whole(number: f64) -> Option<i128> {
     (fits && number.fract() == 0.0).then_some(number as i128)
 }
 
-/// Parameters that the core hands in, to be answered. What is not asked for is not written.
+/// Parameters that the core passes to be answered. Parameters that are not in the list are not
+/// written.
 pub struct ParamsOut<'a> {
     first: *mut Param,
     call: PhantomData<&'a mut Param>,
@@ -486,8 +487,8 @@ impl<'a> ParamsOut<'a> {
 }
 
 impl Param {
-    /// Writes a number in the parameter's type and width; without a buffer, tells only how many
-    /// bytes it takes: `usual` of an integer. What does not fit whole is not written.
+    /// Writes a number in the parameter's type and width; without a buffer, sets only the number of
+    /// bytes it takes: `usual` for an integer. A number that does not fit is not written.
     fn write_number(
         &mut self,
         key: &'static CStr,
@@ -546,9 +547,9 @@ impl Param {
     }
 }
 
-/// The bytes that C hands over as pointer and length; none where a null pointer comes with a
-/// length, lest a message that is not there passes for the empty one, or where no memory is as
-/// long.
+/// Returns the bytes that C passes as pointer and length. Returns `None` for a null pointer with a
+/// length, lest a missing message pass for the empty one, and for a length that exceeds
+/// `isize::MAX`.
 ///
 /// # Safety
 /// `len` bytes at `data` can be read for `'a`, unless `data` is null.
@@ -606,7 +607,7 @@ pub mod select {
     pub const PUBLIC_KEY: c_int = 0x02;
     /// Both.
     pub const KEYPAIR: c_int = PRIVATE_KEY | PUBLIC_KEY;
-    /// Domain parameters, of which these algorithms have none.
+    /// Domain parameters, which these algorithms lack.
     pub const DOMAIN_PARAMETERS: c_int = 0x04;
 }
 

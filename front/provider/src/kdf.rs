@@ -2,8 +2,8 @@
 //! every secret, key and nonce of a connection, some twenty times a side and handshake.
 //!
 //! Parameters and their checks are those of the default provider (EVP_KDF-TLS13_KDF(7)), which
-//! looks up the hash and HMAC anew each time. Other programs may ask for it, too: what they set
-//! stays in the context until something else is set in its place.
+//! looks up the hash and HMAC anew each time. Other programs may use it, too: their parameters stay
+//! in the context until they are set again.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::ptr::null_mut;
@@ -211,8 +211,8 @@ impl Context {
     }
 }
 
-/// Bytes that a caller set, wiped when dropped. What TLS sets fits in place, but for the shared
-/// secrets of some hybrids.
+/// Bytes that a caller set, wiped when dropped. The values that TLS sets fit in place, except for
+/// the shared secrets of some hybrids.
 enum Bytes {
     None,
     Inline([u8; Bytes::INLINE_MAX], usize),
@@ -286,8 +286,8 @@ fn name_of(hash: Hash) -> &'static CStr {
     }
 }
 
-/// Returns whether a property query (property(7)) can be answered with what has the one property
-/// `provider=gabion`. What cannot be read cannot be answered.
+/// Returns whether an implementation whose only property is `provider=gabion` satisfies a property
+/// query (property(7)). A malformed query is never satisfied.
 fn is_ours(query: &[u8]) -> bool {
     let Ok(query) = std::str::from_utf8(query) else { return false };
     let query = query.trim().to_ascii_lowercase();
@@ -305,7 +305,7 @@ fn is_met(clause: &str) -> bool {
         (None, None) => (clause, "yes", true),
     };
     let value = value.trim().trim_matches(['"', '\'']);
-    // A property that is not there counts as `no`.
+    // A missing property counts as `no`.
     let has = if name.trim() == "provider" { "gabion" } else { "no" };
     (value == has) == wanted
 }
@@ -402,7 +402,7 @@ unsafe extern "C" fn get_ctx_params(context: *mut c_void, params: *mut Param) ->
         if context.provider.core.version >= LATER {
             context.answer(&mut params)?;
         }
-        // TLS has none; the default provider answers with none.
+        // TLS has no such value; the default provider answers with an empty one.
         params.nothing(name::INFO);
         Ok(1)
     })

@@ -210,8 +210,8 @@ fn test_all() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns whether every algorithm that is served has a backend that passed its self-test. What
-/// this process does afterwards needs no test, no thread and no file.
+/// Returns whether every served algorithm has a backend that passed its self-test. After this call,
+/// operations of this process need no test, no thread and no file.
 unsafe extern "C" fn self_test(context: *mut c_void) -> c_int {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };

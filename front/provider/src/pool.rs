@@ -497,7 +497,7 @@ mod tests {
         for _ in 0..4 * USES_MIN {
             assert!(pools.take(Algorithm::MlKem768, &OsEntropy).is_none());
         }
-        // The system had none to give: the next one asks again.
+        // The thread failed to start: the next caller tries again.
         pools.thread.store(NONE, Ordering::Relaxed);
         until("a key comes", || pools.take(Algorithm::MlKem768, &OsEntropy).is_some());
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A provider is loaded once and then often forked: nginx, Apache httpd and PostgreSQL do it for
-//! every worker. What threads of the parent were changing at the fork is of no use to the child,
-//! and keys that the parent may use are the last thing that it should use.
+//! every worker. Data that threads of the parent were changing at the fork is useless to the child,
+//! and the child must never use key pairs that the parent may use.
 
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -1,12 +1,12 @@
 //! Decoders: from the DER of a SubjectPublicKeyInfo or a PKCS#8 private key to a key of ours.
 //!
-//! OpenSSL unwraps PEM, opens what is encrypted, and hands a decoder what is left. A decoder that
-//! does not know its bytes says so by doing nothing, and the next one is asked; one that knows them
-//! and finds them bad ends the search with an error.
+//! OpenSSL unwraps PEM, decrypts encrypted structures, and passes the resulting DER to a decoder. A
+//! decoder that does not recognise its bytes does nothing, and the next one is called; one that
+//! recognises them and finds them invalid ends the search with an error.
 //!
-//! A client decodes the keys of a chain with every connection. What stands before a public key is
-//! the same for all of an algorithm, so the way of a known key is: compare that prefix, find the
-//! key in the cache.
+//! A client decodes the keys of a chain with every connection. The bytes before a public key are
+//! the same for all keys of an algorithm, so a known key is decoded by comparing that prefix and
+//! finding the key in the cache.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::ptr::null_mut;
@@ -28,7 +28,7 @@ use crate::provider::{Provider, ProviderRef};
 use crate::stats::{self, Operation};
 use crate::transfer;
 
-/// Which structure a decoder reads.
+/// The structure that a decoder reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Structure {
     /// SubjectPublicKeyInfo (RFC 5280, section 4.1.2.7).
@@ -197,7 +197,7 @@ pub unsafe fn hand_to_core(key: Key, callback: Callback, argument: *mut c_void) 
     })
 }
 
-/// OSSL_OBJECT_PKEY: what is decoded is a key.
+/// OSSL_OBJECT_PKEY: the decoded object is a key.
 static OBJECT_PKEY: c_int = 2;
 
 /// The main names as C strings, in the order of [`KEY_TYPES`]. Racing threads each build it and one
@@ -290,7 +290,7 @@ impl Decoder {
                         Some(DecodedKey::public(key, self.key_type))
                     }
                     Ok(_) => None,
-                    // Whose it would be stands in its head all the same.
+                    // The prefix of a damaged key still names its algorithm.
                     Err(reason) => {
                         let ours = prefix.as_ref().is_some_and(|prefix| prefix.is_head_of(der));
                         ours.then_some(DecodedKey::Damaged(reason))

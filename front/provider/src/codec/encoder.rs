@@ -28,7 +28,7 @@ use crate::ffi::{Dispatch, Param, ParamsIn, entry, function, name, select};
 use crate::key::Key;
 use crate::provider::ProviderRef;
 
-/// Rounds of PBKDF2. What a password protects is worth some 50 ms at each loading.
+/// Rounds of PBKDF2. They cost about 50 ms at each loading of a password-protected key.
 const ITERATIONS: u32 = 100_000;
 
 /// Longest password, in bytes.

@@ -99,8 +99,8 @@ fn pick<'a>(formats: &[Format], forms: Forms<'a>) -> Option<Forms<'a>> {
     })
 }
 
-/// Returns whether a private key came in one of the forms that no standard has. What they are for
-/// the default provider's keys, they are not for those that it lacks.
+/// Returns whether an ML-DSA private key has a form outside its standard (RFC 9881). If the default
+/// provider supports the algorithm, its other forms are allowed.
 pub fn is_foreign(algorithm: KeyType, key: &Private) -> bool {
     let is_standard = |forms: Forms<'_>| {
         forms.expanded.is_none_or(|expanded| expanded.len() == algorithm.info().private_key.max())

@@ -1,5 +1,5 @@
-//! Every interleaving of takers and the thread at a shelf, by loom. It knows no time: what is wiped
-//! when it lay too long is left to the tests of the pool.
+//! Every interleaving of takers and the thread at a shelf, by loom. Loom has no clock, so the tests
+//! of the pool cover the wiping of expired entries.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

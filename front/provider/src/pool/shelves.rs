@@ -145,7 +145,7 @@ impl<T> Shelves<T> {
                 let shelf = &mut state.shelves[place];
                 shelf.order = Order::None;
                 if things.is_empty() {
-                    // An engine that makes none tells that to the callers, who make their own.
+                    // If the engine cannot make keys, the callers make their own and get its error.
                     shelf.give_up();
                 }
                 shelf.things.extend(things);

@@ -490,8 +490,8 @@ fn verifies(file: &str, name: &str, algorithm: &str) {
     let certificate = place.bytes("cert.der");
     let (key, head) = (place.bytes("pub.der"), structure_len(&certificate[4..]));
     assert!(certificate.windows(key.len()).any(|part| part == key), "the key as it came");
-    // Of four bytes each are the heads of the certificate, of what is signed, and of the signature, which has one more
-    // for its unused bits.
+    // The headers of the certificate, the signed part and the signature have four bytes each; the
+    // signature's has one more for its unused bits.
     let (signed, rest) = certificate[4..].split_at(head);
     let signature = &rest[2 + usize::from(rest[1]) + 5..];
     assert_eq!(signature.len(), structure_len(&rest[2 + usize::from(rest[1])..]) - 5);

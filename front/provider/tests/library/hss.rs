@@ -109,7 +109,7 @@ fn damaged_messages_are_refused() {
         changed[place] ^= 0x81;
         refused(&changed, format!("byte {place}"));
     }
-    // What stands around it: an error, a verdict, or the content that was signed.
+    // Bytes around the signed structures: an error, a verdict, or the signed content.
     for place in (0..at).step_by(at / 40) {
         let mut changed = message.clone();
         changed[place] = changed[place].wrapping_add(1);

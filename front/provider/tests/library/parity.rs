@@ -114,7 +114,7 @@ fn keys_hand_over_and_print_the_parts_that_those_of_the_default_provider_do() {
     }
     LIB.take_errors();
     differences.are_none();
-    // What only ours has is printed in the same way.
+    // Keys that only Gabion supports are printed in the same way.
     for (name, _) in OURS_ALONE.iter().filter(|(name, _)| !name.starts_with("FN-DSA")) {
         let key = context.generate(name, OURS, &none()).expect(name);
         let (done, text) = key.printed(LIB.EVP_PKEY_print_params);
@@ -231,7 +231,7 @@ fn no_keys(context: &Context, name: &str) -> Vec<(&'static str, Params)> {
     forms
 }
 
-/// Who fails says why with the number that the default provider says it with.
+/// Failures report the same reason numbers as the default provider.
 #[test]
 fn reasons_are_those_of_the_default_provider() {
     let (_place, context) = both();
@@ -342,7 +342,7 @@ fn parameters_are_converted_as_by_the_default_provider() {
                 differences.compare(&format!("{name}: {key} {data_type} {bytes:?}"), answers);
             }
         }
-        // A string that is not there, with a length and without.
+        // A null string, with a length and without.
         for (key, len) in [("context-string", 0), ("context-string", 3), ("test-entropy", 0)] {
             let params = none().absent(key, len);
             let answers = [OURS, STOCK].map(|query| {
@@ -368,7 +368,7 @@ fn a_seed_is_listed_where_there_is_one_and_parameters_are_not_a_missing_key() {
         let key = context.generate(name, OURS, &none()).expect(name);
         let has_seed = key.gettable().iter().any(|part| part == "seed");
         assert_eq!(has_seed, key.part("seed").is_some(), "{name}");
-        // What has no parameters says so, and not that it has no key.
+        // A key without domain parameters reports this, not a missing key.
         assert_eq!(key.parts(0x84), None);
         assert!(LIB.last_error().contains("parameters alone"), "{name}: {}", LIB.last_error());
     }

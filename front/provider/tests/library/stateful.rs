@@ -65,7 +65,7 @@ fn takes(place: &TestFolder, indexes: u64, words: &str) -> String {
     text
 }
 
-/// Runs a command that must fail and take none.
+/// Runs a command that must fail and use no index.
 fn takes_none(place: &TestFolder, words: &str) -> String {
     let before = used(place, "k");
     let text = place.openssl_refuses(Side::Gabion, words);
@@ -143,7 +143,8 @@ fn authority(place: &TestFolder, key: &str) {
     for number in ["serial", "crl"] {
         std::fs::write(place.path(number), "1000\n").unwrap();
     }
-    // What is in OPENSSL_CONF loads the provider; the words name the section by itself.
+    // The file in OPENSSL_CONF loads the provider; the command names its own file with the CA
+    // section.
     let ca = format!("ca -config ca.cnf -batch -notext -cert ca.pem -keyfile {key}");
     takes(place, 1, &format!("{ca} -in leaf.csr -out by_ca.pem"));
     place.openssl(Side::Gabion, "verify -CAfile ca.pem by_ca.pem");

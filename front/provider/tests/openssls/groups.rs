@@ -611,7 +611,7 @@ fn beside_stock(context: &Context, name: &str, ours: &gabion_provider_testing::l
         // SAFETY: live keys.
         unsafe { assert_eq!(number(ours.raw), number(stock.raw), "{name}") };
     }
-    // What goes over the wire, in both directions.
+    // The key shares of the wire, in both directions.
     let theirs = context.empty(name, STOCK);
     let from_theirs = stock.part("encoded-pub-key").unwrap();
     let from_stock = context.empty(name, OURS);

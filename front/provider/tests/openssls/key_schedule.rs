@@ -209,7 +209,7 @@ fn reused(context: &Context) {
 }
 
 /// Compares the parameters of a context, in the types that may be queried and in others, with too
-/// small and with sufficient buffers. Which parameters exist depends on OpenSSL's version.
+/// small and with sufficient buffers. The parameters depend on OpenSSL's version.
 fn asked(context: &Context) {
     const TYPES: [u32; 4] = [1, 2, 4, 5]; // Integer, unsigned integer, text, bytes.
     let both = pair(context);

@@ -97,8 +97,8 @@ fn compare(context: &Context, signer: &Signer, signatures: &[Vec<u8>]) -> usize 
     compared
 }
 
-/// Who serves which name. Where OpenSSL's LMS has the object identifier, both providers' names are one set; ours is
-/// preferred by the property.
+/// Checks the provider of each name. If OpenSSL's LMS has the object identifier, both providers'
+/// names form one set, and the property prefers Gabion.
 fn names(context: &Context, signer: &Signer, is_4: bool) {
     let bare = Params::default().octets("pub", &signer.public[4..]);
     let provider =

@@ -1,5 +1,5 @@
-//! Programs with the provider in processes of their own. Nothing loads libcrypto here: what is measured
-//! of a first use is that of a first use.
+//! Programs with the provider, each in a separate process. Nothing loads libcrypto here, so that
+//! the measurements of a first use are those of a first use.
 
 // A panic is how a test fails, in the helpers too.
 #![allow(clippy::unwrap_used, clippy::expect_used)]

@@ -102,7 +102,7 @@ fn measure_signature(
         }
     });
     if algorithm.info().family == Family::FnDsa {
-        // Who finds the key's working memory in use makes some for itself.
+        // A thread that finds the key's working memory in use allocates its own.
         let busy = AtomicBool::new(true);
         std::thread::scope(|scope| {
             for _ in 0..2 {
@@ -246,7 +246,7 @@ fn operations_fit_the_stack_of_an_asynchronous_job() {
     let place = TestFolder::new();
     place.configure("x25519 = yes");
     let context = Context::with_config(&LIB, &place.path("gabion.cnf"));
-    // What a thread has on its stack before it begins: its own data.
+    // The thread's own data on its stack before it begins.
     let empty = depth(&mut || ());
     let mut deepest = Vec::new();
     let mut measure = |what: String, work: &mut dyn FnMut()| {

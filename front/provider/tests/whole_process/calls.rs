@@ -117,7 +117,7 @@ fn a_call_leaves_no_context_behind() {
         for &name in mode.signatures {
             let signed = SignedMessage::new(&mode, name);
             let count = rounds(name, 200);
-            // What is made once (scratch, caches) comes first.
+            // Data that is created once (scratch, caches) comes first.
             (0..count.min(20)).for_each(|_| signed.calls());
             LIB.take_errors();
             let more = growth(count, || {
@@ -177,7 +177,7 @@ fn the_error_queue_is_empty_after_a_call_and_says_why_after_an_error() {
             assert!(!signed.verifies(b"another message", &signed.signature));
             assert_eq!(LIB.take_errors(), own, "{what}: another message");
 
-            // What was wrong in one call is not found in the queue by the next.
+            // The next call does not find an earlier call's error in the queue.
             let public = Params::default().octets("pub", &signed.key.part("pub").unwrap());
             let public = mode.context.import(name, mode.query, &public).expect(name);
             LIB.take_errors();

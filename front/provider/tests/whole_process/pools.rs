@@ -1,5 +1,5 @@
-//! Key pairs that are made ahead, through libcrypto: that they are used, that a forked child has none of
-//! its parent's, and that unloading the module ends its thread.
+//! Tests key pairs made ahead, through libcrypto: they are used, a forked child uses none of its
+//! parent's, and unloading the module ends the thread.
 
 use std::collections::HashSet;
 use std::io::{Read, Write};
