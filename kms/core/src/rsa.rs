@@ -425,7 +425,7 @@ impl PrivateKey {
 
     /// Rejects a key whose modulus is easily factored: primes that are too close to each other
     /// (FIPS 186-5, A.1.1) or much too small, composite factors, or a small private exponent.
-    /// Generated keys have none of these.
+    /// Generated keys are free of these weaknesses.
     ///
     /// # Errors
     /// [`Error::Parameter`].

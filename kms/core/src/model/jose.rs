@@ -15,7 +15,7 @@ pub struct JoseNames {
 }
 
 impl KeyAlgorithm {
-    /// Returns the JOSE names of the algorithm; `None` if it has none.
+    /// Returns the JOSE names of the algorithm, or `None` if JOSE does not name it.
     pub fn jose(self) -> Option<JoseNames> {
         if self.rsa().is_some() {
             // RFC 7518, 3.5. This is the default scheme of RSA keys.
@@ -38,8 +38,8 @@ impl KeyAlgorithm {
         Some(JoseNames { kty, alg })
     }
 
-    /// Returns the `alg` of the JSON Web Tokens that its keys sign. Only registered names count, so
-    /// SLH-DSA has none.
+    /// Returns the `alg` of the JSON Web Tokens that its keys sign. Only registered names count;
+    /// SLH-DSA lacks one.
     ///
     /// # Errors
     /// [`Error::Unsupported`].

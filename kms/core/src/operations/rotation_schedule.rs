@@ -242,8 +242,8 @@ impl Kms {
         }
     }
 
-    /// Commits a change of a key's record together with its rotation time. A new key has no record
-    /// before, and a destroyed one has none after. The caller has to hold the lock of changes.
+    /// Commits a change of a key's record together with its rotation time. `before` is `None` for a
+    /// new key, `after` for a destroyed one. The caller must hold the lock of changes.
     pub(super) fn commit_key(
         &self,
         (before, after): (Option<&Key>, Option<&Key>),

@@ -1,5 +1,5 @@
-//! Messages of any size that arrive in pieces. What is signed is computed incrementally, and the
-//! message is not kept.
+//! Messages of any size that arrive in pieces. The input of the signature is computed
+//! incrementally, and the message is not kept.
 //!
 //! ```text
 //!   ML-DSA                       mu (FIPS 204, Algorithm 7, line 6), of the given version

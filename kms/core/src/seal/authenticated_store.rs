@@ -204,7 +204,7 @@ impl<'a, P: Deref<Target = dyn Store + 'a> + Send + Sync> AuthenticatedStore<P> 
         Ok(())
     }
 
-    /// Makes the manifest of a store that has none: a new store, or a store of an older program.
+    /// Creates the manifest of a store that lacks one: a new store, or a store of an older program.
     fn begun(&mut self) -> Result<(), Error> {
         let elements = Elements::new(&self.key)?;
         let (mut manifest, mut records, mut refused) = (Manifest::new(0), 0_u64, None);

@@ -191,7 +191,7 @@ impl PendingSeal {
     }
 }
 
-/// Deals a seal for a store that has none: draws a root key and makes the slots that wrap it.
+/// Creates the seal of a new store: draws a root key and makes the slots that wrap it.
 ///
 /// # Errors
 /// [`SealError::Exists`]; invalid numbers of shares or costs; errors of the store.

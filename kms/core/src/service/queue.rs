@@ -51,8 +51,8 @@ pub struct Queues([Queue; 3]);
 /// The queue of a lane.
 struct Queue {
     turns: Mutex<Turns<Arc<Seat>>>,
-    /// The waiting times of operations that had none of their own tenant before them, and of the
-    /// others.
+    /// The waiting times of operations with no earlier operation of the same tenant in the queue,
+    /// and of the others.
     waited: [Histogram; 2],
     refused: AtomicU64,
 }

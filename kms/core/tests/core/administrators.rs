@@ -106,7 +106,7 @@ fn the_end_of_the_last_administrator_is_known_and_warned_of() {
         "permit(principal == Certificate::\"admin\", action == Action::\"token\", resource);";
     put(&format!("{all} {admins}"));
     assert_eq!(service.administrators_end(), None);
-    // What a certificate makes inherits no end.
+    // Tokens made with a certificate do not inherit an expiry.
     let peer = Peer { certificate: Some([1; 32]), ..Peer::default() };
     let certificate = service.of_certificate(Principal::new("admin").unwrap(), &peer);
     let long = made(&service, &certificate, &["actions=sign"], Some(300 * DAY)).unwrap();

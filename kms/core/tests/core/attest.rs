@@ -150,7 +150,7 @@ fn an_imported_key_conforms_or_is_not_taken() {
         assert_eq!(refused.code(), Code::Unsupported, "{algorithm}");
         assert!(refused.to_string().contains("does not conform to"), "{refused}");
     }
-    // What has as many bytes as a key may have, and fewer than the label promises.
+    // HMAC keys of an allowed length that may be shorter than the label requires.
     for (len, to, may) in
         [(16, cnsa2, false), (31, cnsa2, false), (32, cnsa2, true), (16, fips, true)]
     {

@@ -57,7 +57,7 @@ fn a_log_is_whole_with_its_archive_and_its_tree_without() {
     let before = log.checkpoint().unwrap();
     assert_eq!(log.first().unwrap(), 0);
     let done = log.archive(&place.archive(), &Keep::default()).unwrap();
-    // What is not in a full bundle stays: 700 records are two of them, and some.
+    // Records outside a full bundle stay: 700 records are two bundles and a part.
     assert!(done.first > 256 && done.first <= 512, "{done:?}");
     assert_eq!((done.records, log.first().unwrap()), (done.first, done.first));
     assert!(done.files.len() > 3, "{done:?}");
@@ -68,7 +68,7 @@ fn a_log_is_whole_with_its_archive_and_its_tree_without() {
         assert_eq!(fs::metadata(left).unwrap().len(), 56, "{file}");
         assert_eq!(fs::metadata(place.archive().join(file)).unwrap().len(), small().segment_bytes);
     }
-    // What is there is read and proved, and what is not is said to be elsewhere.
+    // Records in the log can be read and proved; archived ones fail with [`AuditError::Archived`].
     assert_eq!(log.tail(0, 1).unwrap()[0].index, done.first);
     assert!(log.prove(done.first).unwrap().check(&log.vkeys()).unwrap());
     assert_eq!(log.prove(0).err(), Some(AuditError::Archived(0)));

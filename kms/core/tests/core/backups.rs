@@ -1,5 +1,4 @@
-//! Backups that are sealed by the key of their period: what comes back of them, what is refused,
-//! and which periods end.
+//! Backups sealed by the key of their period: restoring, refusals, and the end of periods.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

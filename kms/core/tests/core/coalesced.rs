@@ -285,7 +285,7 @@ fn each_tenant_is_charged_for_its_own_and_the_first_refusal_is_logged() {
         answers.iter().map(|answer| answer.as_ref().err().map(Error::code)).collect::<Vec<_>>()
     };
     let from = world.service.log().size();
-    // What a tenant has left is enough for one, which it then owes.
+    // The rest of a tenant's quota allows one more operation, which overdraws it.
     assert_eq!(codes(world.sign_coalesced(&asked)), [None, None, Some(Code::QuotaExceeded), None]);
     assert_eq!(
         codes(world.sign_coalesced(&asked)),

@@ -1,4 +1,4 @@
-//! Stores whose seal a passphrase opens, and what is opened over them.
+//! Stores whose seal a passphrase opens, and the services over them.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Tokens and what they allow.
+//! Tokens and their permissions.
 
 use std::net::IpAddr;
 use std::sync::Arc;

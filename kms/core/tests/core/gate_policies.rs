@@ -1,4 +1,4 @@
-//! Policies: who may what by them, and that what is remembered is what would be decided.
+//! Policies: the permissions they give, and that cached decisions equal new ones.
 
 use std::net::IpAddr;
 use std::sync::{Arc, mpsc};
@@ -109,7 +109,7 @@ fn a_certificate_allows_what_policies_allow() {
     assert_eq!(ask(&build, &about(Action::Rotate, &a, "web")), Err(DenialReason::Policy));
     let many = Request { items: 11, ..about(Action::Sign, &a, "web") };
     assert_eq!(ask(&build, &many), Err(DenialReason::Policy));
-    // Of another tenant, and what is not there: neither may be seen.
+    // Keys of another tenant and missing keys: the caller may see neither.
     assert_eq!(ask(&build, &about(Action::Sign, &b, "web")), Err(DenialReason::Unseen));
     assert_eq!(ask(&build, &about(Action::Sign, &a, "missing")), Err(DenialReason::Unseen));
     assert_eq!(ask(&build, &OF_SERVICE), Err(DenialReason::Policy));
@@ -159,7 +159,7 @@ fn tokens_need_a_policy_once_there_is_one_and_caveats_still_count() {
         gate.mint(&principal("ci"), &["actions=verify".parse().unwrap()], None, NOW).unwrap();
     let less = gate.authenticate(&less.to_string(), &Peer::default(), NOW).unwrap();
     assert_eq!(gate.allow(&kms, &less, &sign, NOW), Err(DenialReason::Action("sign")));
-    // What forbids wins.
+    // A `forbid` overrides every `permit`.
     put(&kms, &gate, "x", "forbid(principal, action == Action::\"sign\", resource);").unwrap();
     assert_eq!(gate.allow(&kms, &ci, &sign, NOW), Err(DenialReason::Policy));
     let who = gate.local(principal("local"));

@@ -1,8 +1,8 @@
 //! Compatibility with old stores: a store of the first format, with shares and a passphrase that
 //! open its seal.
 //!
-//! `golden/store-1.sqlite` is a backup, and `golden/store-1.json` has what is needed to use it.
-//! Neither is ever regenerated: a newer format gets additional files.
+//! `golden/store-1.sqlite` is a backup, and `golden/store-1.json` holds the secrets and expected
+//! values for it. Neither is ever regenerated: a newer format gets additional files.
 
 use std::fs;
 use std::sync::Arc;

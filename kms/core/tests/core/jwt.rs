@@ -288,7 +288,7 @@ fn a_key_with_a_limit_signs_nothing_but_tokens() {
                 refuses("batch", signed.err());
             }
         }
-        // What was signed before is verified.
+        // Earlier signatures still verify.
         assert!(kms.verify(&old.by, pure(b"m"), &old.signature).unwrap());
         let token = sign(&kms, &id, 60).unwrap();
         assert_eq!((token.by.version, reason(&kms, &id, &token.token)), (2, None));

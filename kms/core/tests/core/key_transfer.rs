@@ -99,7 +99,7 @@ fn versions_come_wrapped_too_and_fixed_keys_take_no_others() {
     // The first one again.
     let again = wrapped(1);
     assert_eq!(code(kms.import_version(&first.key, by_x_wing(Form::Raw, &again))), Code::Exists);
-    // What unwraps and is no key.
+    // Wrapped data that unwraps but is not a valid key.
     let short = to.wrap(engine, &place, &[1; 31]).unwrap();
     assert_eq!(
         code(kms.import_version(&first.key, by_x_wing(Form::Raw, &short))),

@@ -1,5 +1,6 @@
-//! Many keys in bounded memory: 2000, or as many as GABION_SOAK says (`GABION_SOAK=100000 cargo
-//! test --release -p gabion-kms --test core many_keys -- --nocapture` prints what they cost).
+//! Many keys in bounded memory: 2000, or as many as GABION_SOAK says
+//! (`GABION_SOAK=100000 cargo test --release -p gabion-kms --test core many_keys -- --nocapture`
+//! prints their cost).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Backups that are made while the store is used: what they have, who waits for whom, and what is
-//! left when something fails.
+//! Backups made while the store is in use: their content, the waiting of either side, and the files
+//! left after a failure.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -539,7 +539,7 @@ fn child_that_gives_a_backup_up() {
     assert!(more < 20 << 20, "{more} bytes more");
 }
 
-/// Of a backup that was given up nothing is kept: neither memory, nor what is destroyed since.
+/// An abandoned backup keeps nothing: neither memory, nor records destroyed after it began.
 #[test]
 fn a_backup_that_was_given_up_keeps_nothing() {
     let child = Command::new(std::env::current_exe().unwrap())

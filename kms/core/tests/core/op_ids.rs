@@ -1,4 +1,5 @@
-//! Whose an op_id is: a credential's, never a name's; what a replay gives and what is stored.
+//! The owner of an op_id is a credential, never a name; also the result of a replay and its stored
+//! record.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -188,8 +189,8 @@ fn a_token_is_given_out_once() {
     assert!(matches!(service.op_begin(&Call::new(&other, "r"), &told), Ok(OpStart::New(_))));
 }
 
-/// F1: a replay is authorised like the change, and looks at the key's state; what is refused is
-/// told to the log, too.
+/// F1: a replay is authorised like the change and checks the key's state; refusals are recorded in
+/// the audit log, too.
 #[test]
 fn a_replay_looks_at_authority_and_at_its_key() {
     let store = sealed();

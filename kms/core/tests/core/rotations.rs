@@ -323,7 +323,7 @@ fn a_clock_that_goes_back_rotates_nothing_twice_and_stops_nothing_for_long() {
     assert_eq!((made(&service), latest(&service, &id)), (1, 6));
 }
 
-/// Which read of a key's record something is done after, and what.
+/// The number of key record reads to let pass before the read that runs the hook, and the hook.
 type Hook = (usize, Box<dyn FnOnce() + Send>);
 
 /// A store that does something in its calls.

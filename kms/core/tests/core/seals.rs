@@ -214,7 +214,8 @@ fn a_seal_is_bound_to_its_store_and_to_what_the_store_says_of_it() {
     let _ = other.commit(&copy).unwrap();
     assert_eq!(failed(unseal(&other, "word")), SealError::Passphrase);
     assert_eq!(failed(unseal(&other, &shares)), SealError::Shares);
-    // Nor do others in this one. What can't be right is refused before a key is derived.
+    // Changed bytes in this store do not unseal it either. Impossible values are refused before a
+    // key is derived.
     let slot = config.split_once("\"slots\":[").unwrap().1.trim_end_matches("]}");
     let many = format!("\"slots\":[{}]}}", [slot; 5].join(","));
     let salt = config.rsplit_once("\"id\":\"").unwrap().1[..32].to_owned();
@@ -251,7 +252,7 @@ fn newer() -> Option<SealError> {
     Some(SealError::TooOld { wanted: 3, has: 2 })
 }
 
-/// Why it did not open, without the words for what is damaged.
+/// Returns the reason why unsealing failed, without the detail of [`SealError::Damaged`].
 fn kind(result: Result<Sealer, Error>) -> Option<SealError> {
     match result {
         Ok(_) => None,

@@ -1,4 +1,4 @@
-//! Which operations read the store, and which do not wait for changes.
+//! The operations that read the store, and those that do not wait for changes.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};

@@ -45,8 +45,8 @@ fn len(message: &[u8]) -> StreamLen {
     StreamLen { of_message: Some(message.len() as u64), whole_max: WHOLE_MAX }
 }
 
-/// Every algorithm that signs, a key each; those that take seconds are left out: what they hash is
-/// what the others of their family do.
+/// Returns a key for every signing algorithm. Slow algorithms are left out: they hash messages in
+/// the same way as the others of their family.
 fn signers(kms: &Kms) -> Vec<VersionId> {
     let signs = |algorithm: &KeyAlgorithm| {
         let name = algorithm.to_string();
@@ -104,8 +104,8 @@ fn verified(
     kms.verify_stream(&stream, signature)
 }
 
-/// A signature of pieces is one of the whole message, and the other way around; what is refused is
-/// refused alike.
+/// Signatures of pieces and of the whole message verify in either way, and both ways refuse the
+/// same input alike.
 fn is_the_same(kms: &Kms, by: &VersionId, form: &StreamForm, message: &[u8]) -> bool {
     let what = format!("{} {form:?} {}", by.key.algorithm, message.len());
     let (mut digest, mut other) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! The verbs over every algorithm, changes, faults, and what is refused.
+//! The operations over every algorithm: changes, faults, and refusals.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,7 +31,8 @@ fn code<T: std::fmt::Debug>(result: Result<T, Error>) -> Code {
     result.unwrap_err().code()
 }
 
-/// The slowest ones are left to the suite of the engine: what they add here is seconds, not paths.
+/// The slowest algorithms are left to the engine's tests: here they would add seconds, but no code
+/// paths.
 fn is_quick(algorithm: &KeyAlgorithm) -> bool {
     let name = algorithm.to_string();
     algorithm.does() == Capability::Sign

@@ -1,4 +1,4 @@
-//! Old versions verify what they signed, and batches answer as single calls do.
+//! Old versions verify their signatures, and batches give the same results as single calls.
 
 use gabion_kms::model::Minimum;
 use gabion_kms::operations::{Kms, VerifyRequest};
