@@ -26,7 +26,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Which concurrent requests are coalesced.
+/// The concurrent requests that are coalesced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Coalesce {
@@ -82,7 +82,7 @@ pub struct Options {
     pub connections_per_address_max: usize,
     /// How long current requests may take after the server was told to stop.
     pub drain: Duration,
-    /// Which concurrent requests are coalesced.
+    /// The concurrent requests that are coalesced.
     pub coalesce: Coalesce,
 }
 

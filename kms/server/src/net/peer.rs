@@ -14,8 +14,8 @@ use super::release_gate::ReleaseGate;
 /// The peer of a connection: address, certificates, and the gate of its answers.
 pub struct ConnectionPeer {
     pub peer: Peer,
-    /// The principal in the peer's verified certificate, or why the certificate has none. `None`
-    /// without a certificate.
+    /// The principal in the peer's verified certificate, or the reason why the certificate lacks
+    /// one. `None` without a certificate.
     pub named: Option<Result<Principal, &'static str>>,
     /// The peer's certificates, its own first, and when they were verified last.
     chain: Vec<CertificateDer<'static>>,

@@ -130,7 +130,8 @@ fn batch_items_have_individual_statuses() {
     assert_eq!(run(&client, Vec::new()).results, []);
 }
 
-/// The limit is one of signing and verifying together, and what a token hides is not there.
+/// The limit counts signatures and verifications together, and a key hidden by the token answers as
+/// not found.
 #[test]
 fn a_mixed_batch_is_as_long_as_the_token_says() {
     let mut local = Local::start();

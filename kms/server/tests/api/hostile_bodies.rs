@@ -9,7 +9,7 @@ use super::attacks::answers;
 use super::raw::Local;
 use super::{create, refused};
 
-/// The status of what is answered to a body, and the answer.
+/// Sends a body and returns the status and the whole response.
 fn post(local: &Local, path: &str, body: &[u8]) -> (String, String) {
     let head = format!(
         "POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Vault-Token: {}\r\nContent-Length: {}\r\n\r\n",

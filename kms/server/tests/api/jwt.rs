@@ -318,7 +318,7 @@ fn tokens_take_an_action_of_their_own() {
                 .map(|(path, body)| ask(actions, path, body));
         assert_eq!(found, statuses, "{actions}");
     }
-    // A key that may not be seen is one that is not there.
+    // A hidden key answers like a missing one.
     let hidden = json!({"key": "other", "claims": {}, "lifetime_s": 60});
     let caveats = Some(vec!["key_prefix=k".to_owned()]);
     let asked = CreateToken { principal: "me".into(), caveats, lifetime_s: None };

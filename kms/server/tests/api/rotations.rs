@@ -270,7 +270,7 @@ fn vaults_auto_rotate_period_is_vaults() {
     };
     assert!(said(import("24h"), 400).starts_with("unsupported"));
     assert_eq!(import("0").0, 204);
-    // Left out it stays, and what is refused changes nothing, of the rest neither.
+    // An omitted field keeps its value, and a refused request changes nothing at all.
     data(ask("a/rotate", json!({})));
     let key = data(ask("a/config", json!({"min_encryption_version": 1})));
     assert_eq!(

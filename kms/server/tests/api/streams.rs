@@ -259,7 +259,7 @@ fn stream_prefix_has_the_declared_length() {
     stream.write_all(format!("{request}5\r\nabcde\r\n0\r\n\r\n").as_bytes()).unwrap();
     let (status, problem) = answer(&mut stream);
     assert_eq!((status, &problem["code"]), (400, &json!("bad_request")));
-    // Of tags it is the same; what is signed has nothing before it.
+    // The same for tags. A body to sign has no signature or tag before it.
     let (_, problem) = asked(&local, "hmac/verify", "key=tag&tag_bytes=31", &text);
     assert_eq!(problem["code"], json!("malformed"));
     let (_, problem) = asked(&local, "sign", "key=mu&signature_bytes=2420", &text);
@@ -447,7 +447,8 @@ fn concurrent_uploads_are_limited_and_do_not_delay_requests() {
     for _ in 0..20 {
         client.sign(&Sign { message: Some(encode(b"m")), ..Sign::by("mu") }).unwrap();
     }
-    // A body that is short needs no place; another one has none, and another tenant has one.
+    // A short body needs no upload slot. A long one finds all slots of its tenant taken, while
+    // another tenant has a free one.
     streamed(&client, &StreamRequest::by("mu"), b"short", false);
     let problem = refused(client.sign_stream(&StreamRequest::by("mu"), &mut Zeros(5), None));
     assert_eq!((problem.code.as_str(), problem.retryable), ("busy", true));

@@ -21,7 +21,7 @@ fn connected(server: &Dev) -> TcpStream {
     stream
 }
 
-/// The status of what is answered to a request over TLS.
+/// Returns the status of the response to a request over TLS.
 fn asked(server: &Dev, request: &str) -> String {
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_file_iter(server.authorities()).unwrap() {

@@ -1,4 +1,5 @@
-//! Vault's paths. What OpenBao 2.6.2 answers wrongly (kms: each was tried) has a test by name.
+//! Vault's paths. Each request that OpenBao 2.6.2 answers wrongly (kms: each was tried) has a test
+//! by name.
 
 use gabion_kms_wire::native::CreateToken;
 use gabion_kms_wire::{decode, encode};
