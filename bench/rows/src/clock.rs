@@ -9,9 +9,9 @@
 //! The time-stamp counter runs at a fixed rate, the core does not: it speeds up, slows down under
 //! wide vectors, and shares power with its neighbours. Cycles therefore come from a chain whose
 //! length in cycles is known by construction, timed between the samples, never from a nominal
-//! frequency. A sample that was interrupted is far out, so the median ignores it; where a mean is
-//! what is wanted (signing with rejection), an interrupted sample is replaced by the CPU time that
-//! the thread really used.
+//! frequency. A sample that was interrupted is far out, so the median ignores it; for a mean
+//! (signing with rejection), an interrupted sample is replaced by the CPU time that the thread
+//! really used.
 //!
 //! The workspace that measures other people's libraries measures with it too.
 
@@ -31,7 +31,7 @@ const INTERRUPTED_NS: f64 = 20_000.0;
 /// Most samples kept of one measurement: 32 MiB of memory.
 const SAMPLES_MAX: usize = 1 << 21;
 
-/// Which value stands for all samples of a measurement.
+/// The value that stands for all samples of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Centre {
     /// The middle sample: for operations that always do the same work.

@@ -71,7 +71,7 @@ pub struct Wire {
     pub tickets: u32,
     /// Whether the row has figures.
     pub status: Status,
-    /// Why it has none.
+    /// The reason if the figures are missing.
     pub note: Option<String>,
     /// The figures.
     #[serde(flatten)]

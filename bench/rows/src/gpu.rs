@@ -159,7 +159,7 @@ pub struct Offload {
     pub cpu_share: f64,
     /// The share of the time in which a GPU was busy; none without one.
     pub device_busy: Option<f64>,
-    /// Which code that was: a library's version, a device's name.
+    /// The code that ran: a library's version, a device's name.
     pub code: String,
     /// The machine that was measured.
     #[serde(default)]

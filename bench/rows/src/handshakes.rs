@@ -246,7 +246,7 @@ pub struct Connections {
     pub provider: Provider,
     /// Whether the row has figures.
     pub status: Status,
-    /// Why it has none.
+    /// The reason if the figures are missing.
     pub note: Option<String>,
     /// The figures.
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! Rows of results: what they are measured with, what they hold, how they are read and compared.
+//! Rows of results: their clock, their fields, how they are read and compared.
 //!
 //! ```text
 //!   gabion bench ──┐ clock, machine, inputs                        ┌──> gabion report
@@ -6,9 +6,10 @@
 //!   bench/peers ───┘                        object a line          └──> pages of docs (xtask)
 //! ```
 //!
-//! A kind of row is a struct, which its harness fills in and its readers get back. A field that rows of
-//! before do not have has a default, so that every row in bench/results is read still; a field keeps its
-//! name. This crate knows nothing of the engine, which other people's libraries are measured without.
+//! A kind of row is a struct, which its harness fills in and its readers get back. A field that
+//! older rows lack has a default, so that every row in bench/results can still be read; a field
+//! keeps its name. This crate does not depend on the engine, because other libraries are measured
+//! without it.
 
 pub mod clock;
 pub mod commands;

@@ -1,4 +1,4 @@
-//! Operations by themselves: ours and other libraries', and what they are held against.
+//! Single operations of this and other libraries, and the figures that they are compared with.
 
 use serde::{Deserialize, Serialize};
 
@@ -75,7 +75,7 @@ pub struct Timing {
     /// The measured operation.
     #[serde(flatten)]
     pub subject: Subject,
-    /// Which backend did it; of other libraries, which one.
+    /// The backend that ran it, or the other library.
     pub backend: String,
     /// The code that ran: the backend's, a library's, or both. Absent in other libraries' rows.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -160,7 +160,7 @@ pub struct Threads {
     pub operation: String,
     /// The key's word.
     pub key: String,
-    /// Which backend did it.
+    /// The backend that ran it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// The code that ran.
@@ -215,7 +215,7 @@ pub struct Floor {
 /// A reference figure from another machine or publication: a line of bench/results/recorded.ndjson.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reference {
-    /// Which of both it is.
+    /// The kind of reference.
     pub kind: ReferenceKind,
     /// The name of the library.
     pub name: String,

@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn every_recorded_row_is_of_a_kind() {
-        // What nothing in Rust looks into.
+        // Files that no Rust code reads.
         let others = [
             "build-",
             "go-",
