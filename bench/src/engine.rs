@@ -280,8 +280,8 @@ fn side_by_side<'a>(
     Ok(combine(&all?))
 }
 
-/// The middle thread's median, the worst thread's 99th percentile, the mean of their cycles, the
-/// sum of what they got done.
+/// Combines the figures of all threads: the median of the middle thread, the 99th percentile of the
+/// worst, the mean of their cycles, the sum of their rates.
 fn combine(all: &[Figures]) -> Figures {
     let mut p50: Vec<f64> = all.iter().map(|figures| figures.ns_per_op.p50).collect();
     p50.sort_by(f64::total_cmp);

@@ -166,11 +166,12 @@ impl Case {
     }
 }
 
-/// Measures every row that the filter picks; `emit` gets each as soon as it is there, and ends the measurement by `false`.
+/// Measures every row that the filter picks; `emit` gets each as soon as it is measured, and ends
+/// the measurement by returning `false`.
 ///
 /// # Errors
-/// `Usage` for a value out of range or a filter that picks nothing; `NotReady` where no server starts; `Failed` when it
-/// refuses what is asked.
+/// `Usage` for a value out of range or a filter that picks nothing; `NotReady` if no server starts;
+/// `Failed` if it refuses a request.
 pub fn measure(config: &Config, mut emit: impl FnMut(Row) -> bool) -> Result<(), Error> {
     if !(config.seconds > 0.0 && config.seconds <= 3600.0) {
         return Err(Error::Usage("the time of a row is more than 0 and at most 3600 s".to_owned()));

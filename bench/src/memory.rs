@@ -51,14 +51,14 @@ pub struct Config {
     pub modules: Option<PathBuf>,
     /// The providers, one row each.
     pub providers: Vec<Provider>,
-    /// Which rows.
+    /// The rows to measure.
     pub table: Table,
     /// A program and its first arguments that, with one more argument, passes that argument to
     /// [`run_child`] and prints the result.
     pub child: Vec<String>,
 }
 
-/// Which side of a connection.
+/// The side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

@@ -246,7 +246,7 @@ fn by_queue(config: &Config, is_kem: bool) -> Result<(Figures, String), Error> {
     }
     let mut limits = Limits { depth: 2 * config.jobs, ..Limits::default() };
     if config.way == Way::Cuda {
-        // What waits while one batch runs is the next one.
+        // Jobs that wait while one batch runs form the next one.
         limits.leaders_max = NonZero::<usize>::MIN;
         limits.lanes_max = NonZero::new(config.jobs).unwrap_or(limits.lanes_max);
     }

@@ -8,10 +8,10 @@
 //!
 //! A connection is a full handshake of one cipher suite with one certificate a side (its root is
 //! known to the other side and not sent), one message each way, and a close_notify each way; no
-//! tickets. What is left when a measured total is taken apart like that is the base: hellos,
-//! extensions, message headers, Finished. It is taken from one handshake of each mode, secp256r1
-//! with RSA-2048, and every other row has to agree with it. A client that offers a curve by itself
-//! sends one extension more, of 8 bytes, which counts as base.
+//! tickets. The rest of a measured total is the base: hellos, extensions, message headers,
+//! Finished. It is taken from one handshake of each mode, secp256r1 with RSA-2048, and every other
+//! row has to agree with it. A client that offers a curve by itself sends one extension more, of 8
+//! bytes, which counts as base.
 
 mod exchange;
 mod relay;
@@ -61,7 +61,7 @@ pub struct Config {
     pub modules: Option<PathBuf>,
     /// The provider that serves both sides.
     pub provider: Provider,
-    /// Which rows.
+    /// The rows to measure.
     pub table: Table,
 }
 

@@ -171,8 +171,8 @@ fn every_group_is_negotiated_and_counted() {
         let row = compare(&config).expect(group).remove(0);
         check(&row, &config, "ed25519");
         assert_eq!(row.kem_provider, "default");
-        // What is left does not depend on the share, but for the client's list of point formats,
-        // 8 bytes, which OpenSSL sends with a classical curve only.
+        // The remaining bytes do not depend on the share, except for the client's list of point
+        // formats, 8 bytes, which OpenSSL sends with a classical curve only.
         let classical = group.starts_with("sec") || group.starts_with('x');
         let rest = (row.bytes_c2s - client, row.bytes_s2c - server);
         assert_eq!(rest, (if classical { 283 } else { 275 }, 612), "{group}");

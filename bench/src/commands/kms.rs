@@ -47,7 +47,7 @@ pub struct Args {
     /// Print one JSON object per line
     #[arg(long)]
     json: bool,
-    /// What a server is told; written by the command itself
+    /// The server's configuration; written by the command itself
     #[arg(long, hide = true)]
     task: Option<String>,
 }

@@ -28,7 +28,7 @@ pub struct Args {
     /// Print one JSON object per line, for each row and provider
     #[arg(long)]
     json: bool,
-    /// What a measured process is told; written by the command itself
+    /// The measured process's configuration; written by the command itself
     #[arg(long, hide = true)]
     task: Option<String>,
 }

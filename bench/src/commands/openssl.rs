@@ -126,7 +126,7 @@ impl CommonOptions {
                 version = openssl.version()?;
                 match measure(openssl, *provider, algorithm) {
                     Ok(row) => rows.push(row),
-                    // What was asked for wrongly was so from the start.
+                    // An invalid argument is wrong for all rows.
                     Err(failure @ Failure::Usage(_)) => return Err(failure),
                     Err(failure) => failures.push(failure),
                 }

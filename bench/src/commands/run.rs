@@ -186,7 +186,7 @@ fn write(
     let encode = |cause: serde_json::Error| Failure::NotReady(format!("rows as JSON: {cause}"));
     let beside = |timing: &Timing| RunOperation {
         timing: timing.clone(),
-        // What OpenSSL's own code does of the same, one operation at a time.
+        // The rate of OpenSSL's own code, one operation at a time.
         openssl_ops_per_s: stock.ops_per_s(&timing.subject.algorithm, timing.subject.operation),
     };
     let of_each = |figure: fn(&tls::Row) -> f64| PerProvider {

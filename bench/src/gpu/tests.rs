@@ -14,7 +14,7 @@ use super::*;
 struct FakeCard {
     launches: Mutex<Vec<String>>,
     energy: AtomicU64,
-    /// Which copy from the device is wrong.
+    /// The number of the copy from the device that is corrupted.
     wrong: Option<u64>,
     copies: AtomicU64,
 }
@@ -126,7 +126,7 @@ fn gpu_rows_have_consistent_counts() {
         assert!(figures.batches >= 6 && figures.ops_per_s > 0.0 && figures.cpu_cores > 0.0);
         assert!(figures.compared >= figures.batches, "{figures:?}");
         assert!(figures.batch_us.p50 > 0.0 && figures.batch_us.p50 <= figures.batch_us.p99);
-        // What an operation is made of, and the canary's and the status words.
+        // The inputs and outputs of an operation; the canary and the status words come on top.
         let p = gabion_engine::ml_kem::params(gabion_engine::Algorithm::MlKem512).unwrap();
         let least = match (row.subject.operation.word(), row.subject.key.word()) {
             ("keygen", _) if row.returns.as_deref() == Some("ek") => [64, p.ek_len()],

@@ -7,11 +7,11 @@
 //!            disk      Signer, N indexes reserved at once: state synced, anchor synced, N signatures
 //! ```
 //!
-//! A sync takes longer after a signature than after another sync. So what is expected is measured with both by turns, and
-//! not summed up.
+//! A sync takes longer after a signature than after another sync. So the expected time is measured
+//! with both by turns, and not summed up.
 //!
-//! All three by turns, so that what the disk and the machine do meanwhile strikes them alike. Syncs are counted where the
-//! state asks for them.
+//! All three run by turns, so that disturbances of the disk and the machine affect them alike.
+//! Syncs are counted where the state requests them.
 
 use std::io;
 use std::num::NonZero;

@@ -37,7 +37,7 @@ fn failed(error: impl std::fmt::Display) -> Error {
 }
 
 impl PreparedRequest {
-    /// Makes the key that it is about, where it is not there.
+    /// Prepares the request of a case, and creates its key if it is missing.
     pub fn new(case: &Case, served: &ServerProcess) -> Result<Self, Error> {
         let client = served.client()?;
         let class = case.class.map_or("default", Durability::word);

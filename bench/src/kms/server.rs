@@ -129,7 +129,7 @@ impl ServerProcess {
             let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
             text.split_whitespace().nth(1)?.parse::<u64>().ok()
         };
-        // A thread that has just ended has none.
+        // The file of a thread that has just ended is missing.
         Ok(threads.map_err(|_| ended())?.flatten().filter_map(of_thread).sum())
     }
 

@@ -104,7 +104,7 @@ pub unsafe extern "C" fn calloc(count: usize, size: usize) -> *mut c_void {
 /// See realloc(3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn realloc(block: *mut c_void, size: usize) -> *mut c_void {
-    // SAFETY: the size is read before the block may move; null has none.
+    // SAFETY: the size is read before the block may move; a null pointer is not read.
     let before = if block.is_null() { 0 } else { unsafe { malloc_usable_size(block) } };
     // SAFETY: passed on.
     let moved = unsafe { __libc_realloc(block, size) };

@@ -34,12 +34,12 @@ fn signs_nothing(algorithm: &str, kind: Kind) -> String {
 }
 
 /// Measures one algorithm: `iterations` signatures and verifications of a message of `msg_bytes`,
-/// in `folder`, which is the caller's to remove. What is in the table of algorithms, and not in this
-/// OpenSSL with this provider, is a row without figures.
+/// in `folder`, which the caller removes. An algorithm of the table that this OpenSSL with this
+/// provider lacks is a row without figures.
 ///
 /// # Errors
-/// `Usage` for a number out of range, `Failed` when nothing goes by this name, or what does makes no
-/// signature that verifies.
+/// `Usage` for a number out of range, `Failed` if no algorithm has this name, or its signatures do
+/// not verify.
 pub fn measure(
     openssl: &Openssl,
     algorithm: &str,

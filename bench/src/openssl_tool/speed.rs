@@ -18,15 +18,15 @@ pub const ALGORITHMS: [&str; 7] = [
     "SLH-DSA-SHAKE-256f",
 ];
 
-/// Measures one algorithm: `seconds` for each operation, in `multi` processes if that is given. What is in
-/// the table of algorithms, and not in this OpenSSL with this provider, is a row without figures.
+/// Measures one algorithm: `seconds` for each operation, in `multi` processes if given. An
+/// algorithm of the table that this OpenSSL with this provider lacks is a row without figures.
 ///
 /// A process counts its CPU time. With `multi` the command counts elapsed time whatever it is told,
 /// so on a busy machine such rows say how busy it is.
 ///
 /// # Errors
-/// `Usage` for a number out of range, `Failed` when nothing goes by this name, or what does is neither
-/// a KEM nor a signature algorithm of a provider.
+/// `Usage` for a number out of range, `Failed` if no algorithm has this name, or it is neither a
+/// KEM nor a signature algorithm of a provider.
 pub fn measure(
     openssl: &Openssl,
     algorithm: &str,
@@ -64,8 +64,8 @@ pub fn measure(
     })
 }
 
-/// Runs the command with that one of an algorithm's names by which it knows it: of several it knows the
-/// first of its provider, which no listing tells. Which one that was comes with what the command said.
+/// Runs the command with the first of an algorithm's names that it knows: it knows only the first
+/// name that its provider lists, and no listing tells which one. Returns this name and the output.
 fn run<'n>(
     openssl: &Openssl,
     arguments: &[String],

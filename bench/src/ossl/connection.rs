@@ -24,7 +24,7 @@ const SSL_ERROR_WANT_ASYNC: c_int = 9;
 const SSL_MODE_ASYNC: c_long = 0x100;
 const X509_V_OK: c_long = 0;
 
-/// Which end of a connection.
+/// The end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Connects and verifies the other end.

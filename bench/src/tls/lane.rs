@@ -250,7 +250,7 @@ fn serving_providers(
         Exchange::Kem { name, .. } => ossl::kem_provider(context, name)?,
         Exchange::Derive { algorithm, shape } => ossl::derive_provider(context, algorithm, shape)?,
     };
-    // The digest names the scheme's hash; algorithms that hash by themselves take none.
+    // The digest names the scheme's hash; it is `None` for algorithms that hash internally.
     let signer = key.signing_provider(plan.signature.digest)?;
     let verifier = root.verifying_provider(plan.signature.digest)?;
     if signer != verifier {

@@ -39,8 +39,8 @@ impl Exchange {
         matches!(self, Exchange::Kem { .. })
     }
 
-    /// Who serves it where libgabion serves ML-KEM to OpenSSL's own provider: of a hybrid, whose
-    /// other half stays OpenSSL's, only a part.
+    /// Returns the provider if libgabion serves ML-KEM to OpenSSL's own provider: of a hybrid, it
+    /// serves only the ML-KEM part.
     pub(super) fn served_by_core_patch(self) -> Option<String> {
         match self {
             Exchange::Kem { name, ml_kem } if name == ml_kem => Some("libgabion".into()),
@@ -67,8 +67,8 @@ pub(crate) struct Signature {
     pub(crate) scheme: &'static str,
     /// Whether our provider has it.
     pub(crate) post_quantum: bool,
-    /// Whether TLS has no settled codepoint for it: OpenSSL has none, and our provider has its scheme
-    /// behind a switch.
+    /// Whether TLS has no settled codepoint for it: OpenSSL lacks the scheme, and our provider has
+    /// it behind a switch.
     pub(crate) draft: bool,
 }
 

@@ -1,7 +1,8 @@
 //! Handshakes of rustls over memory, by the engine's provider or by aws-lc-rs.
 //!
-//! What is timed is what a program asks of rustls: a client's connection makes its key share where it is made, so that
-//! belongs to the client's time. Tickets and stores of sessions are off, as they are with libssl.
+//! The measured time is that of the calls a program makes: a client's connection makes its key
+//! share when it is created, so that belongs to the client's time. Tickets and stores of sessions
+//! are off, as they are with libssl.
 
 use std::io;
 use std::sync::Arc;
@@ -147,7 +148,7 @@ fn advance<D: SideData>(
     Ok(outbox.len() as u64)
 }
 
-/// Whose the operations are, before the handshake that is checked has told the rest.
+/// Returns the providers of the operations; the checked handshake fills in the rest.
 fn probe(provider: Provider, plan: &Plan) -> Probe {
     let rsa = plan.signature.algorithm == "RSA";
     let signature = if rsa { Provider::AwsLcRs } else { provider };

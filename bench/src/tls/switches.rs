@@ -255,7 +255,7 @@ fn event_loop(endpoints: &[Endpoint; 2], connections: usize) -> Result<Vec<f64>,
             is_readable(&waits, -1);
         }
     }
-    // What is under way would leave OpenSSL's stacks of paused jobs behind.
+    // Unfinished handshakes would leak OpenSSL's stacks of paused jobs.
     for mut pair in pairs {
         while !pair.is_over() {
             pair.advance()?;

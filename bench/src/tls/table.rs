@@ -85,7 +85,7 @@ fn push_line(
     let mut line = format!("{label:<0$}", WIDTHS.0);
     for (index, row) in rows.iter().enumerate() {
         let value = value(row);
-        // Who serves may be told in more words than a column is wide.
+        // The provider's description may be wider than the column.
         let gap = if value.len() < WIDTHS.1 { "" } else { "  " };
         // Writing to a String cannot fail, so the results of `write!` carry nothing.
         let _ = write!(line, "{gap}{value:>0$}", WIDTHS.1);

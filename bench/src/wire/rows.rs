@@ -1,4 +1,4 @@
-//! Which connections are measured, in which order.
+//! The measured connections, in order.
 
 use super::{Mode, Table};
 use crate::pairs;

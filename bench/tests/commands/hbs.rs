@@ -88,7 +88,7 @@ fn durable_signatures_are_measured_beside_memory_and_a_sync() {
         let (syncs, reserve) = (number("syncs_per_op"), number("reserve"));
         let least = 2.0 / reserve;
         assert!((least - 1e-5..least + 0.01).contains(&syncs), "{row}");
-        // What is expected was measured, with syncs in it.
+        // The expected time was measured with syncs in it.
         assert!(number("expected_us_per_op") > syncs * number("fdatasync_us"), "{row}");
         let over = number("us_per_op") / number("expected_us_per_op");
         assert!((number("over_expected") / over - 1.0).abs() < 0.05, "{row}");

@@ -225,7 +225,7 @@ fn a_switch_is_compared_in_two_ways_and_a_slower_connection_is_a_failure() {
         assert_eq!(row["alone"], verdict, "{row}");
         slower += usize::from(expected > 1.02);
     }
-    // What a machine that tests says is not certain; that the exit code says the same is.
+    // The verdict depends on the test machine; the exit code must agree with it.
     let said = String::from_utf8(done.stderr).unwrap();
     assert_eq!(done.status.code(), Some(i32::from(slower > 0)), "{said}");
     assert_eq!(said.matches("one connection alone is slower").count(), slower, "{said}");
