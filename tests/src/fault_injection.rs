@@ -7,7 +7,7 @@ use gabion_scheme::kernels::slh_fors::SlhForsTree;
 
 use crate::observer::{KernelObserver, ObservedKernels};
 
-/// Which hash is hit: one of those with this layer and this type in the address.
+/// The hash to disturb: one of those with this layer and this type in the address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The layer of the hypertree; 0 in FORS.

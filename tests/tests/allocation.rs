@@ -14,7 +14,7 @@ use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, Status};
 
 /// The threshold of large allocations: more than the test harness and messages need.
 const LARGE: usize = 2048;
-/// Which large allocation fails, for the child.
+/// The number of the large allocation that fails, for the child.
 const WHICH: &str = "GABION_TEST_ALLOCATION";
 const NAME: &str = "an_allocation_that_fails_ends_the_process_and_gives_nothing_out";
 

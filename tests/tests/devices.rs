@@ -222,7 +222,7 @@ fn batches_go_where_they_cost_least() {
     let engine = Engine::with_backends(backends, &Config::default()).unwrap();
     encapsulate(&engine, 100);
     assert!(!offload.is_opened() && engine.device_counts().is_empty());
-    // What a few larger batches would do in time.
+    // The report opens the devices, as a few larger batches would in time.
     assert_eq!(offload.report().unwrap()[0].costs.rows[0].crossover(), Some(20));
     encapsulate(&engine, 19);
     exchange(&engine, Algorithm::MlKem512);

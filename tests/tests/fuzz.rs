@@ -55,7 +55,7 @@ fn replay(name: &str) {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     for _ in 0..edited() {
         let data = edit(&seeds, &mut dice);
-        // What a failure prints is the input, to be kept under tests/regressions.
+        // A failure prints the input, to be kept under tests/regressions.
         let outcome = std::panic::catch_unwind(|| (target.run)(&data));
         if let Err(panic) = outcome {
             eprintln!("{name}: input {data:02x?}");

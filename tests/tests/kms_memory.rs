@@ -1,5 +1,5 @@
-//! The memory that the key management service takes for a body: about four times as much at most, at every route and whatever
-//! the body is made of. What the allocator gives out is counted; no time is measured.
+//! The memory of the key management service for a body: about four times its size at most, at every
+//! route and for any content. The memory from the allocator is counted; no time is measured.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 
@@ -150,7 +150,7 @@ fn asked(socket: &Path, token: &str, method: &str, path: &str, body: &str) -> (u
     let before = NOW.load(Ordering::Relaxed);
     MOST.store(before, Ordering::Relaxed);
     stream.write_all(head.as_bytes()).unwrap();
-    // Who refuses a request early may have hung up by now.
+    // A server that refuses the request early may have closed the connection.
     let _ = stream.write_all(body.as_bytes());
     let (mut piece, mut start) = ([0; 4096], Vec::with_capacity(64));
     while let Ok(count) = stream.read(&mut piece) {

@@ -41,7 +41,7 @@ fn in_use() -> bool {
 
 /// Returns whether the processor tells registers in use from empty ones.
 fn can_tell() -> bool {
-    #[allow(unused_unsafe)] // Newer compilers than the oldest we take need none.
+    #[allow(unused_unsafe)] // The newest compilers need no `unsafe` here.
     // SAFETY: a processor with AVX2, which the caller found, has leaf 13.
     let has = unsafe { __cpuid_count(13, 1) }.eax & 1 << 2 != 0;
     has && {

@@ -450,7 +450,7 @@ fn is_wanted(algorithm: Algorithm, wanted: &[String]) -> bool {
 fn run(engine: &Engine, backend: &str, wanted: &[String]) -> Result<(), gabion_engine::Error> {
     derivations()?;
     let mut ran = 0;
-    // What has no door of the engine's: by the kernels alone.
+    // Functions that the engine does not expose: by the kernels alone.
     for name in [SLH_KERNELS, HSS_KEYS, XMSS_KEYS] {
         let is_default = wanted.is_empty() && name != XMSS_KEYS;
         if !is_default && !wanted.iter().any(|wanted| wanted == name) {

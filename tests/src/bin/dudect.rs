@@ -300,8 +300,8 @@ fn kernels<K: Kernels>(k: &K, random: &mut Random, report: &mut Report) {
     });
 }
 
-/// Curves through the engine: one private key against random ones. Which code runs is up to the
-/// processor: our lanes or graviola's assembly, and RustCrypto for P-521.
+/// Curves through the engine: one private key against random ones. The processor determines the
+/// code: our lanes or graviola's assembly, and RustCrypto for P-521.
 fn curves(engine: &Engine, report: &mut Report) -> Result<(), gabion_engine::Error> {
     let failures = Cell::new(0);
     let count = |worked: bool| failures.set(failures.get() + u32::from(!worked));

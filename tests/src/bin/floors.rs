@@ -5,10 +5,10 @@
 //! cargo run --release -p gabion-tests --bin floors [FILTER [BATCH]]
 //! ```
 //!
-//! A floor is the hashing of an operation at the price that a hash has when every lane is full
-//! and nothing is absorbed or squeezed but whole blocks, plus the time of the arithmetic kernels as
-//! they are. What is above it is moving bytes, idle lanes and bookkeeping. Both are measured here, on the
-//! best backend, in batches of BATCH (64), by the harness that `gabion bench engine` uses.
+//! A floor is the hashing of an operation at the price that a hash has when every lane is full and
+//! nothing is absorbed or squeezed but whole blocks, plus the time of the arithmetic kernels as
+//! they are. The time above it is moving bytes, idle lanes and bookkeeping. Both are measured here,
+//! on the best backend, in batches of BATCH (64), by the harness that `gabion bench engine` uses.
 
 use std::process::ExitCode;
 

@@ -80,7 +80,7 @@ pub fn agreed<T: PartialEq + Debug>(ask: impl Fn(&Engine) -> Result<T, Error>) -
 pub fn algorithms(wanted: impl Fn(Kind, Family) -> bool) -> Vec<Algorithm> {
     let is_long = |name: &str| name.contains("RSA3072") || name.contains("RSA4096");
     let rows = ALGORITHMS.iter().filter(|row| wanted(row.kind, row.family) && !is_long(row.name));
-    // What each signature changes has no ordinary private key.
+    // Stateful algorithms, whose key changes with each signature, have no ordinary private key.
     let rows = rows.filter(|row| !row.stateful);
     rows.map(|row| row.algorithm).collect()
 }

@@ -50,7 +50,7 @@ pub fn seeds() -> Vec<Vec<u8>> {
         for as_der in [false, true] {
             seeds.push(der::encode_public(form, &known.public, as_der).expect("it encodes"));
             if algorithm == Algorithm::Hss {
-                // What was written before RFC 9802, and no private key.
+                // The encodings from before RFC 9802, and no private key.
                 let old = fixtures::old_hss(&known.public);
                 seeds.extend(
                     old.map(|old| der::encode_public(form, &old, as_der).expect("it does")),
@@ -105,7 +105,7 @@ fn decode(bytes: &[u8]) -> Result<EncodedKey, String> {
 fn same(encoded: &EncodedKey, key: &Key) {
     let algorithm = key.algorithm();
     match encoded {
-        // Which may be in an OCTET STRING, and lack the word in front.
+        // An HSS public key may be in an OCTET STRING, and may lack the first word.
         EncodedKey::Public(file) if algorithm == Algorithm::Hss => {
             assert!(file.bytes.ends_with(&key.public_bytes()[4..]), "{algorithm}");
         }

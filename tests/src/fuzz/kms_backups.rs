@@ -129,7 +129,8 @@ fn put<'a>(disk: &MemoryDisk, path: &'a Path, bytes: &[u8]) -> &'a Path {
     path
 }
 
-/// Reading says what reading and making a store say; what is refused is named, and leaves nothing.
+/// Reading a backup agrees with reading and restoring it; a refusal names the file and leaves
+/// nothing behind.
 fn looked_at(disk: &MemoryDisk, path: &Path) {
     let (BackupFixture { key, file, .. }, folder) = (made(), Scratch::new());
     let bytes = bytes_of(disk, path);

@@ -25,7 +25,8 @@ use sha2::{Digest, Sha256};
 
 use super::Input;
 
-/// Requests to one server, before there is another one: what they leave in it is bounded, and so is what a finding hangs on.
+/// The number of requests to one server before a new one starts: this bounds the server's state,
+/// and the requests that a finding depends on.
 const REQUESTS: usize = 256;
 
 /// A bit of the first byte: choices that look random follow the last one.
@@ -253,7 +254,7 @@ impl Service {
         let needed = schema["required"].as_array();
         for (name, field) in schema["properties"].as_object().into_iter().flatten() {
             let is_needed = needed.is_some_and(|needed| needed.iter().any(|other| other == name));
-            // What types leave open, and verbs do not.
+            // Fields that the schema leaves optional, but the operations require.
             let is_needed = is_needed
                 || match name.as_str() {
                     "message" | "input" | "plaintext" | "ciphertext" | "signature" | "policies" => {
@@ -339,7 +340,7 @@ impl Service {
         }
         let is_listed = |code: &Value| self.codes.iter().any(|known| code == known);
         let has_reasons = value["reasons"].is_array();
-        // As Vault: what is not there has no reason.
+        // As in Vault, a 404 has no reason.
         let has_errors = |errors: &Vec<Value>| *status == 404 || !errors.is_empty();
         let is_vaults = value["errors"].as_array().is_some_and(has_errors);
         assert!(is_listed(&value["code"]) || is_vaults || has_reasons, "{}", said());
@@ -422,7 +423,7 @@ fn plain(text: &str) -> String {
 fn exchange(folder: &Path, bytes: &[u8]) -> Vec<u8> {
     let mut socket = UnixStream::connect(folder.join("kms")).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-    // Who is refused before the end of a body may be hung up on.
+    // The server may close the connection of a refused request before the end of its body.
     let _ = socket.write_all(bytes);
     let mut answer = Vec::new();
     let _ = socket.read_to_end(&mut answer);

@@ -95,7 +95,7 @@ fn note(text: &str) {
     }
 }
 
-/// Keys that are read verify nothing but what they signed; all else is refused without a word to the contrary.
+/// Parsed keys verify only their own checkpoints; all other text is refused.
 fn keys(text: &str) {
     let SignedLog { vkeys, checkpoint } = signed();
     let given: Vec<&str> = text.lines().collect();

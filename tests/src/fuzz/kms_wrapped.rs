@@ -15,7 +15,7 @@ struct Services {
     engine: &'static Engine,
     x_wing: KemPrivateKey,
     rsa: PrivateKey,
-    /// Where what is wrapped belongs.
+    /// The context of the wrapped key.
     info: Vec<u8>,
 }
 
@@ -63,7 +63,7 @@ fn unwrapped(opened: Result<zeroize::Zeroizing<Vec<u8>>, Error>) {
     }
 }
 
-/// Who is read is written in the same way, and something can be wrapped for them.
+/// A parsed recipient encodes to the same bytes, and a key can be wrapped for it.
 fn recipient(engine: &Engine, der: &[u8]) {
     let Ok(recipient) = Recipient::of_spki(engine, der) else { return };
     assert_eq!(recipient.spki(), der);

@@ -76,7 +76,7 @@ pub fn run(name: &str, data: &[u8]) {
 /// The inputs that once showed a defect, `tests/regressions/TARGET/NAME`, by name.
 ///
 /// # Errors
-/// A folder or a file that can't be read. A target without a folder has none.
+/// A folder or a file that can't be read. For a target without a folder, the list is empty.
 pub fn regressions(target: &str) -> std::io::Result<Vec<(String, Vec<u8>)>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions").join(target);
     if !folder.exists() {

@@ -142,7 +142,7 @@ fn trees<S: Secret>(input: &mut Input<'_>, kept: &StoredTree<S>) {
     }
 }
 
-/// Keys that are quickly made sign, and what they sign verifies.
+/// Keys that are fast to generate sign, and their signatures verify.
 fn signs<S: Secret>(secret: &S) {
     let mut key = generate(engine(), secret, &[]).expect("a key of any seed");
     let signature = key.testing_only_sign_at(0, &[MESSAGE]).expect("a signature").remove(0);

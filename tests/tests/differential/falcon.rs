@@ -1,7 +1,7 @@
 //! Falcon against pqcrypto-falcon, the C code of the round-3 submission, both ways: keys and
-//! signatures of each with the other, and the verdict on what is damaged. A verifier that is written
-//! from the definition ([`is_valid`]) judges every signature as well, so that two verifiers of one
-//! author's are not alone.
+//! signatures of each with the other, and the verdict on damaged signatures. A verifier written
+//! from the definition ([`is_valid`]) judges every signature as well, so that the verdict does not
+//! rest on two verifiers of one author.
 
 use gabion_engine::{Algorithm, Engine, Message, OsEntropy, Randomness, SigningKey, Status};
 use pqcrypto_falcon::{falcon512, falcon1024, falconpadded512, falconpadded1024};

@@ -25,7 +25,7 @@
 //!   ZIP 215's verdicts with their definition;
 //! - N / 100 of each set of FN-DSA and Falcon;
 //! - N / 10,000 signatures and N / 100 verifications of each set of SLH-DSA;
-//! - N / 10,000 keys, with what they sign, of sets of HSS and XMSS^MT.
+//! - N / 10,000 keys, with their signatures, of sets of HSS and XMSS^MT.
 //!
 //! If `GABION_SOAK_TALLY` names a file, each comparison adds a line that says how many there were.
 

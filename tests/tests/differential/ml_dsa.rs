@@ -12,7 +12,7 @@ use crate::{batches, count, engines, random, random_below, run, run_all, tally};
 
 type Params = &'static ml_dsa::Params;
 
-/// One round: what is signed, and what another implementation makes of it.
+/// One round: the inputs, and the outputs of another implementation.
 struct ExpectedOutputs {
     seed: [u8; 32],
     rnd: [u8; 32],

@@ -165,7 +165,8 @@ fn with_aws_lc(
         run_all(engine, n, operation);
         let expected = first.get_or_insert_with(|| (ct.clone(), shared.clone()));
         assert!(*expected == (ct.clone(), shared), "{rounds:?}");
-        // What they decapsulate below, we do with their key.
+        // The other implementation decapsulates these below; our engine decapsulates them with its
+        // keys.
         for (ct, round) in ct.chunks_exact_mut(params.ct_len()).zip(rounds.clone()) {
             damage(ct, round);
         }

@@ -358,7 +358,7 @@ fn hash_fault_never_yields_a_wrong_signature() {
         let signed = sign(&watched, &mut key, 32, &[b"fault"]);
         watched.hit.store(0, Ordering::Relaxed);
         match signed {
-            // What grows afterwards was hit.
+            // The fault was in the next tree's growth after the signature.
             Ok(signature) if signature == right && place > 138 => harmless += 1,
             Err(Error::Fault(_)) => refused += 1,
             other => panic!("place {place}: {other:?}"),

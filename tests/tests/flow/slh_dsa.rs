@@ -439,8 +439,8 @@ fn is_unseen(p: &Params, place: &Place) -> bool {
     !place.is_walked && place.kind != address_type::FORS_ROOTS && (is_fors || !is_upper)
 }
 
-/// One hash of a signature comes out wrong. What leaves is the right signature or none, but for what the rustdoc
-/// of `slh_dsa::sign` names; whether the key has signed before or not.
+/// Disturbs one hash of a signature. The output is the right signature or zero, except for the
+/// cases in the documentation of `slh_dsa::sign`, whether the key has signed before or not.
 fn hash_fault_never_yields_a_wrong_signature<K: Kernels + Copy>(kernels: &K) {
     // Portable kernels take ten times as long.
     let has_lanes = kernels.lanes() > 1;
@@ -472,7 +472,7 @@ fn hash_fault_never_yields_a_wrong_signature<K: Kernels + Copy>(kernels: &K) {
             }
         }
         assert!(unseen > 0, "what is said to be unseen is seen");
-        // What was disturbed leaves nothing behind.
+        // A disturbed signature has no effect on later ones.
         assert!(sign(&kernels, &[known], &message, None).1 == right);
     }
 }

@@ -7,10 +7,10 @@
 //!           +-- fork: a worker, which has the first use to itself ------+
 //! ```
 //!
-//! What a thread of the parent was making at the fork is never finished in the child: a lock or a
-//! once-cell that it holds is held for ever. A child that does not end is killed, and two of them fail the
-//! test: of 37,000 one was killed, on a machine that had more to do than it could, and no lock of ours was found
-//! for it.
+//! An operation that a thread of the parent had begun at the fork is never finished in the child: a
+//! lock or a once-cell that the thread holds is held for ever. A child that does not end is killed,
+//! and two of them fail the test: of 37,000 one was killed, on an overloaded machine, and no lock
+//! of ours was found for it.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.

@@ -153,7 +153,7 @@ fn joined(name: &str, prompt: &Value, answers: &Value) -> Vec<Case> {
                 key: key.clone(),
                 message: hex(&test["message"]),
                 signature: hex(&signature.expect("a signature")["signature"]),
-                // What is generated is good.
+                // Generated signatures are valid.
                 is_valid: answer["testPassed"].as_bool().unwrap_or(true),
             };
             cases.push(case.bare());

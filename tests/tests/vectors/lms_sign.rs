@@ -104,7 +104,8 @@ fn blocks_of<const N: usize>(content: &str, names: [&str; N]) -> Vec<[String; N]
     blocks
 }
 
-/// Keys of hash-sigs of one to eight levels, `levels || index || sets || seed || I`, and what they sign.
+/// Keys of hash-sigs of one to eight levels, `levels || index || sets || seed || I`, and their
+/// signatures.
 fn hash_sigs<K: Kernels>(k: &K) {
     let cases = blocks("botan/hss_lms_sig.vec", ["PrivateKey", "Msg", "Signature"]);
     for (number, [private, message, signature]) in cases.iter().enumerate() {
@@ -125,7 +126,7 @@ fn hash_sigs<K: Kernels>(k: &K) {
     }
 }
 
-/// Keys of one level, and SHA-256 of what they sign.
+/// Keys of one level, and SHA-256 of their signatures.
 fn one_level<K: Kernels>(k: &K) {
     let cases = blocks("botan/lms.vec", ["Seed", "Msg", "q", "PublicKey", "HashSig"]);
     for [seed, message, q, public, digest] in &cases {

@@ -234,7 +234,7 @@ fn joined(name: &str, prompt: &serde_json::Value, answers: &serde_json::Value) -
                 key: key.clone(),
                 message: hex(&test["message"]),
                 signature: signature.to_vec(),
-                // What is generated is good.
+                // Generated signatures are valid.
                 is_valid: passed.is_null() || passed == true || passed == "True",
             });
         }

@@ -58,7 +58,7 @@ fn lanes_of_curves_free_zeros() {
             assert!(is_first || left == 0, "{left} blocks of {n} lanes");
         }
     }
-    // What is not wiped is counted.
+    // Data that is not wiped is counted.
     assert_eq!(left_on_the_heap(|| drop(vec![1u8; 7])), 1);
 }
 

@@ -5,11 +5,12 @@
 //!   Watch (allocator)   --every freed block, before it is freed-->  in TABLE? --> HITS
 //! ```
 //!
-//! The kernels are watched, so that each intermediate value is looked for, and not only keys: of
-//! ML-KEM and ML-DSA, that is. The other families have no such values at a kernel's border, or are
-//! other people's crates; of them the keys, the randomness and what the tests derive are looked for.
-//! What the standard publishes is taken out of the hits at the end. Every instruction set that the machine has
-//! is watched. Stacks and registers are not seen, but for what [`curves`] looks at.
+//! The kernels are watched, so that each intermediate value is searched for, and not only keys:
+//! this holds for ML-KEM and ML-DSA. The other families have no such values at a kernel's border,
+//! or are other people's crates; of them the keys, the randomness and the values that the tests
+//! derive are searched for. Values that the standard makes public are removed from the hits at the
+//! end. Every instruction set of the machine is watched. Stacks and registers are not seen, except
+//! those that [`curves`] examines.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

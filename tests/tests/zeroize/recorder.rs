@@ -138,7 +138,7 @@ impl<K: Kernels> Kernels for Recorder<K> {
     }
 }
 
-/// Which scheme the running test exercises; see [`is_secret`].
+/// The scheme that the running test exercises; see [`is_secret`].
 pub(crate) static IS_KEM: AtomicBool = AtomicBool::new(false);
 
 /// Whether the next sum is t_hat = A s + e, which is public; only there a product leaves

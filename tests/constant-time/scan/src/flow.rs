@@ -1,4 +1,4 @@
-//! Which registers, flags and stack slots hold data, along every path of a function.
+//! Computes the registers, flags and stack slots that hold data, along every path of a function.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Constant time by reading machine code: the AVX-512 kernels, which valgrind can't run, the AVX2 ones,
-//! and the comparison and choice of decapsulation, in the module that is shipped.
+//! Constant time by reading machine code: the AVX-512 kernels, which valgrind can't run, the AVX2
+//! ones, and the comparison and choice of decapsulation, in the shipped module.
 //!
 //!     scan OBJECT ALLOW-LIST    0 if no secret reaches a branch, an address or a division
 //!     scan --demo               0 if each function here that leaks on purpose is flagged
@@ -9,7 +9,7 @@
 //!   fixed point over all paths --> findings, less what the allow list explains
 //! ```
 //!
-//! Arguments of a kernel are public: pointers, lengths, parameters. What is loaded through them is
+//! Arguments of a kernel are public: pointers, lengths, parameters. Values loaded through them are
 //! data. Data may not decide a jump, be part of an address, or be divided. Divisions, gathers,
 //! scatters and indirect jumps are findings whatever they work on. Functions in `_vartime` are left
 //! out: rejection sampling, in values that the standard makes public.

@@ -237,7 +237,7 @@ fn by_pairs(p: &Params, sigs: &[u8]) -> Option<DsaPoly> {
     let mut rows: Vec<Vec<i64>> = Vec::new();
     for sig in sigs.chunks_exact(p.sig_len()).take(3) {
         let (c, z) = parts_of(p, sig);
-        // What s1[t] adds to coefficient m of c s1.
+        // The factor of s1[t] in coefficient m of c s1.
         let factor = |m: usize, t: usize| if m >= t { c.0[m - t] } else { -c.0[N + m - t] };
         for i in (0..N).step_by(2) {
             let row = (0..N).map(|t| i64::from(factor(i, t) - factor(i + 1, t)));
