@@ -1,4 +1,5 @@
-//! The queue in virtual time: the bytes decide who comes when, what fails and what is dropped.
+//! The queue in virtual time: the input bytes choose the order of arrivals, the failures and the
+//! dropped jobs.
 
 #![no_main]
 
