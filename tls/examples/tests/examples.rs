@@ -1,4 +1,4 @@
-//! The example programs, each against another one: what they print says what they agreed on.
+//! The example programs, each against another one; their output shows the negotiated parameters.
 
 #![allow(clippy::expect_used, clippy::unwrap_used)] // A panic is how a test fails.
 

@@ -1,6 +1,6 @@
-//! QUIC by quinn, server and client. quinn's own shortcuts (`with_single_cert`, `with_root_certificates`) take aws-lc-rs
-//! whatever is installed, so both sides bring their configuration of TLS. Neither lists a curve: what they agree on is
-//! post-quantum, or nothing.
+//! QUIC by quinn, server and client. quinn's own shortcuts (`with_single_cert`,
+//! `with_root_certificates`) take aws-lc-rs whatever is installed, so both sides bring their
+//! configuration of TLS. Neither lists a curve: they agree on a post-quantum group or fail.
 //!
 //! ```text
 //! cargo run -p gabion-rustls-examples --bin quinn               the server: prints where it listens, and its roots
