@@ -1,11 +1,13 @@
-//! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such
-//! as docs/reference/performance.md, from bench/results, `hbs NAME` that of hash-based signatures with a state, `kms NAME` that
-//! of the key management service; `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
-//! `cargo run -p xtask -- bom VERSION TIME TARGET BUNDLE OUT [COMPONENT...]` writes a bill of materials and the notices of licences into
-//! the folder OUT, for `script/dist`;
-//! `cargo run -p xtask -- packages` counts the packages behind what is shipped, in the format of xtask/packages.txt;
-//! `cargo run -p xtask -- suite-key NAME` prints the key under which `script/test` keeps a deep suite's result;
-//! `cargo run -p xtask -- tidy` makes the checks that no lint makes:
+//! Repository chores. `cargo run -p xtask -- performance NAME` writes a machine's page, such as
+//! docs/reference/performance.md, from bench/results, `hbs NAME` that of hash-based signatures with
+//! a state, `kms NAME` that of the key management service;
+//! `cargo run -p xtask -- kms-gates NAME CRITERION` holds what Criterion measured against gates;
+//! `cargo run -p xtask -- bom VERSION TIME TARGET BUNDLE OUT [COMPONENT...]` writes a bill of
+//! materials and the notices of licences into the folder OUT, for `script/dist`;
+//! `cargo run -p xtask -- packages` counts the packages behind the shipped programs, in the format
+//! of xtask/packages.txt; `cargo run -p xtask -- suite-key NAME` prints the key under which
+//! `script/test` keeps a deep suite's result; `cargo run -p xtask -- tidy` makes the checks that no
+//! lint makes:
 //!
 //! - layers: a crate depends only on stations below its own, by whatever table of its manifest, and no product crate on bench/;
 //! - modules: no circle inside a crate, and the rules of [`rooms`];

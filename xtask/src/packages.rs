@@ -1,4 +1,4 @@
-//! The number of packages behind what is shipped, checked against a record (ADR 0090).
+//! The number of packages behind the shipped programs, checked against a record (ADR 0090).
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -232,7 +232,8 @@ fn files(root: &Path, suite: &Suite) -> Result<BTreeSet<PathBuf>, String> {
     Ok(found)
 }
 
-/// The packages of the workspace: their folders relative to the root, and what they depend on among themselves.
+/// The packages of the workspace: their folders relative to the root, and their dependencies among
+/// themselves.
 struct Packages {
     folders: BTreeMap<String, PathBuf>,
     dependencies: BTreeMap<String, Vec<(String, bool)>>,

@@ -45,7 +45,7 @@ const SLACK: usize = 25;
 /// The largest count of each kind that `tidy` accepts, in the order of [`Counts::each`].
 const LIMITS: [usize; 5] = [4, 13, 6, 8, 1244];
 
-/// What was found in the tracked files.
+/// The findings in the tracked files.
 #[derive(Default)]
 struct Counts {
     page_phrases: usize,

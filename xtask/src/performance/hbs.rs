@@ -15,7 +15,7 @@ const BATCH: f64 = 1.2;
 /// How many times as long as the median the slowest signature may take.
 const SLOWEST: f64 = 3.0;
 
-/// How many times what is expected a durable signature may take.
+/// The highest ratio of a durable signature's time to its expected time.
 const EXPECTED: f64 = 1.1;
 /// The highest ratio to the time in memory, with at least [`MANY`] indexes reserved at once.
 const IN_MEMORY: f64 = 1.1;

@@ -351,7 +351,8 @@ fn beside(rows: &[Kms], others: &[Kms]) -> String {
     lines
 }
 
-/// Returns how many are met, and what is missed by how much, with what others took meanwhile.
+/// Returns the number of goals met, and the missed ones with their ratio and the time that others
+/// took meanwhile.
 fn goals(rows: &[Kms]) -> [String; 2] {
     let all: usize = rows.iter().map(|row| Goal::of(row).count()).sum();
     let missed: Vec<String> = rows
