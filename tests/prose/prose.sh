@@ -37,7 +37,7 @@ expect_faults() {
 }
 
 check expect_faults .md '' Fillers Headings Long Openings Phrases Plain Repeated
-check expect_faults .rs '/// ' Plain Repeated Sections
+check expect_faults .rs '/// ' Openings Phrases Plain Repeated Sections
 # shellcheck disable=SC2046 # one word for each file
 {
     check vale $(git ls-files '*.md' ':!docs/adr' ':!bench/peers')
