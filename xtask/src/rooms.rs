@@ -17,6 +17,7 @@ const ROOTS: &[&str] = &[
     "disk/src/lib.rs",
     "state/src/lib.rs",
     "tls/examples/src/lib.rs",
+    "tls/probe/src/lib.rs",
     "tls/rustls/src/lib.rs",
     "kms/core/src/lib.rs",
     "kms/wire/src/lib.rs",

@@ -1,0 +1,18 @@
+//! Probes servers: whether their connections are post-quantum, and why one is not.
+//!
+//! ```text
+//!   target   host, port, protocol --> connect    one socket with deadlines
+//!                                     starttls   the dialogue before TLS
+//!                                     handshake  TLS by rustls, every certificate accepted
+//!                                         |
+//!   report <-- verdict (advice) <---------+
+//!   pool       many targets on a fixed number of threads
+//! ```
+//!
+//! The probe looks and changes nothing. Everything that a server sends is bounded in bytes and in
+//! time before it is parsed.
+
+#![forbid(unsafe_code)]
+
+pub mod report;
+pub mod target;
