@@ -4,6 +4,7 @@
 //!   target   host, port, protocol --> connect    one socket with deadlines
 //!                                     starttls   the dialogue before TLS
 //!                                     handshake  TLS by rustls, every certificate accepted
+//!                                     raw        TLS that rustls does not speak
 //!                                         |
 //!   report <-- verdict (advice) <---------+
 //!   pool       many targets on a fixed number of threads
@@ -14,5 +15,6 @@
 
 #![forbid(unsafe_code)]
 
+pub mod raw;
 pub mod report;
 pub mod target;
