@@ -5,6 +5,7 @@
 //!                                     starttls   the dialogue before TLS
 //!                                     handshake  TLS by rustls, every certificate accepted
 //!                                     raw        TLS that rustls does not speak
+//!                                     ssh        the lists of an SSH server
 //!                                         |
 //!   report <-- verdict (advice) <---------+
 //!   pool       many targets on a fixed number of threads
@@ -17,4 +18,5 @@
 
 pub mod raw;
 pub mod report;
+pub mod ssh;
 pub mod target;
