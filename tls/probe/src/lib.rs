@@ -6,6 +6,7 @@
 //!                                     handshake  TLS by rustls, every certificate accepted
 //!                                     raw        TLS that rustls does not speak
 //!                                     ssh        the lists of an SSH server
+//!                                     matrix     which forms of the ClientHello get through
 //!                                         |
 //!   report <-- verdict (advice) <---------+
 //!   pool       many targets on a fixed number of threads
@@ -16,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod matrix;
 pub mod raw;
 pub mod report;
 pub mod ssh;
