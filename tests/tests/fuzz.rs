@@ -99,6 +99,8 @@ replays!(
     kms_texts,
     kms_wrapped,
     private_keys,
+    probe_ssh,
+    probe_tls,
     provider_keys,
     public_keys,
     queue,

@@ -77,6 +77,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "gabion-bench",
             "gabion-capi",
             "gabion-cli",
+            "gabion-probe",
             "gabion-provider",
             "gabion-rows",
             "gabion-state",

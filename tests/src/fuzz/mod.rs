@@ -25,6 +25,8 @@ mod kms_requests;
 mod kms_texts;
 mod kms_wrapped;
 mod private_keys;
+mod probe_ssh;
+mod probe_tls;
 mod provider_keys;
 mod public_keys;
 mod queue;
@@ -47,7 +49,7 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 16] = [
     Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
     Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
     Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
@@ -57,6 +59,8 @@ pub const TARGETS: [Target; 14] = [
     Target { name: "kms_texts", run: kms_texts::run, seeds: kms_texts::seeds },
     Target { name: "kms_wrapped", run: kms_wrapped::run, seeds: kms_wrapped::seeds },
     Target { name: "private_keys", run: private_keys::run, seeds: private_keys::seeds },
+    Target { name: "probe_ssh", run: probe_ssh::run, seeds: probe_ssh::seeds },
+    Target { name: "probe_tls", run: probe_tls::run, seeds: probe_tls::seeds },
     Target { name: "provider_keys", run: provider_keys::run, seeds: provider_keys::seeds },
     Target { name: "public_keys", run: public_keys::run, seeds: public_keys::seeds },
     Target { name: "queue", run: queue::run, seeds: queue::seeds },
