@@ -17,8 +17,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod algorithm;
+pub mod certificate;
 pub mod matrix;
 pub mod raw;
 pub mod report;
 pub mod ssh;
 pub mod target;
+pub mod time;

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::time::rfc3339;
+
 use crate::target::{Protocol, StartTls};
 
 /// The report about one target. One report is one line of a results file.
@@ -85,6 +87,12 @@ pub struct ChainEntry {
     pub not_before: String,
     /// The last second of the validity, in RFC 3339.
     pub not_after: String,
+    /// The SHA-256 of the certificate's DER, in lower-case hex.
+    #[serde(default)]
+    pub sha256: String,
+    /// The SHA-256 of its SubjectPublicKeyInfo, in lower-case hex.
+    #[serde(default)]
+    pub key_sha256: String,
 }
 
 /// A negotiated version and group.
@@ -146,40 +154,9 @@ pub struct Attempt {
     pub error: Option<String>,
 }
 
-/// Formats Unix seconds as RFC 3339 in UTC.
-#[must_use]
-pub fn rfc3339(seconds: i64) -> String {
-    let (days, of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Civil from days, counted from 0000-03-01 in eras of 400 years.
-    let shifted = days + 719_468;
-    let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
-    let year = year_of_era + era * 400 + i64::from(month <= 2);
-    let (hour, minute, second) = (of_day / 3_600, of_day / 60 % 60, of_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn times_are_rfc_3339() {
-        for (seconds, expected) in [
-            (0, "1970-01-01T00:00:00Z"),
-            (951_782_399, "2000-02-28T23:59:59Z"),
-            (951_782_400, "2000-02-29T00:00:00Z"),
-            (1_796_063_999, "2026-11-30T18:39:59Z"),
-            (-1, "1969-12-31T23:59:59Z"),
-            (253_402_300_799, "9999-12-31T23:59:59Z"),
-        ] {
-            assert_eq!(rfc3339(seconds), expected);
-        }
-    }
 
     #[test]
     fn a_report_survives_its_line() {
