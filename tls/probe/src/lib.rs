@@ -10,6 +10,8 @@
 //!                                         |
 //!   report <-- verdict (advice) <---------+
 //!   pool       many targets on a fixed number of threads
+//!
+//!   inventory  files and folders --> keys and certificates
 //! ```
 //!
 //! The probe looks and changes nothing. Everything that a server sends is bounded in bytes and in
@@ -19,6 +21,7 @@
 
 pub mod algorithm;
 pub mod certificate;
+pub mod inventory;
 pub mod matrix;
 pub mod raw;
 pub mod report;
