@@ -11,7 +11,8 @@
 //!   report <-- verdict (advice) <---------+
 //!   pool       many targets on a fixed number of threads
 //!
-//!   inventory  files and folders --> keys and certificates
+//!   inventory  files and folders --> keys and certificates --+--> cbom    CycloneDX document
+//!   certificate, algorithm                        reports ---+            and comparison of two
 //! ```
 //!
 //! The probe looks and changes nothing. Everything that a server sends is bounded in bytes and in
@@ -20,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod algorithm;
+pub mod cbom;
 pub mod certificate;
 pub mod inventory;
 pub mod matrix;
