@@ -20,13 +20,17 @@
 
 #![forbid(unsafe_code)]
 
+pub mod advice;
 pub mod algorithm;
 pub mod cbom;
 pub mod certificate;
+pub mod connect;
 pub mod inventory;
 pub mod matrix;
+pub mod program;
 pub mod raw;
 pub mod report;
 pub mod ssh;
+pub mod starttls;
 pub mod target;
 pub mod time;
