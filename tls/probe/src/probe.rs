@@ -1,0 +1,549 @@
+//! The probe of one target: which connections are opened, and in which order.
+//!
+//! ```text
+//!   1  complete ClientHello ---- answered ---> version, group, chain, tickets
+//!        |
+//!        +- alert, or not a server of TLS 1.2 or 1.3: a raw hello asks which version it speaks
+//!        +- no answer: one form after the other until the server answers
+//!   2  curves only: what a classical client gets (skipped if 1 already got a curve)
+//!   3  resumption; over HTTP also the header `Server`
+//! ```
+//!
+//! The connections follow one another, so a server never has two of them at once.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use rustls::ClientConnection;
+use rustls::pki_types::ServerName;
+
+use crate::certificate::Certificate;
+use crate::connect::{AddressGuard, AddressLocks, Connection, reach};
+use crate::handshake::{
+    self, Authorities, COMPLETE, Client, FALLBACKS, Form, Groups, HANDSHAKE_BYTES_MAX, Handshake,
+    HandshakeError,
+};
+use crate::program;
+use crate::raw::{self, Answer, Offer};
+use crate::report::{Attempt, ChainEntry, Negotiated, Report, Ssh, rfc3339};
+use crate::ssh;
+use crate::starttls::{self, DIALOGUE_BYTES_MAX, StartTlsError};
+use crate::target::{Protocol, Target};
+use crate::verdict::{self, KeyExchange};
+
+/// How long the probe waits for a session ticket, or for an HTTP response.
+const TICKET_WAIT: Duration = Duration::from_secs(1);
+/// The most bytes that are read after the handshake.
+const AFTER_BYTES_MAX: usize = 64 << 10;
+/// The longest head of an HTTP response.
+const HEAD_LEN_MAX: usize = 8 << 10;
+/// The most bytes that an SSH server may send.
+const SSH_BYTES_MAX: usize = 64 << 10;
+/// The ports of HTTP over TLS.
+const HTTP_PORTS: [u16; 2] = [443, 8443];
+/// The application protocols that the probe offers.
+const ALPN: &[&str] = &["h2", "http/1.1"];
+/// The name of the hello that asks for every version.
+const RAW_HELLO: &str = "every version from TLS 1.0 on";
+
+/// How targets are probed.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The time limit of each step: connecting, a STARTTLS dialogue, a handshake.
+    pub limit: Duration,
+    /// The authorities that certificates are verified with.
+    pub authorities: Option<Arc<Authorities>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { limit: Duration::from_secs(10), authorities: None }
+    }
+}
+
+/// Probes targets. Threads may share one.
+#[derive(Debug, Default)]
+pub struct Prober {
+    options: Options,
+    locks: AddressLocks,
+}
+
+impl Prober {
+    /// Creates a prober.
+    #[must_use]
+    pub fn new(options: Options) -> Prober {
+        Prober { options, locks: AddressLocks::default() }
+    }
+
+    /// Probes a target. Failures are part of the report.
+    #[must_use]
+    pub fn probe(&self, target: &Target) -> Report {
+        let begun = Instant::now();
+        let mut report = start_report(target);
+        match reach(target, &self.locks, self.options.limit) {
+            Err(cause) => report.problems.push(format!("no answer at {target}: {cause}")),
+            Ok((guard, connection)) => match target.protocol() {
+                Protocol::Tls => self.probe_tls(target, guard, connection, &mut report),
+                Protocol::Ssh => probe_ssh(target, connection, &mut report),
+            },
+        }
+        report.ok = report.problems.is_empty() && report.post_quantum;
+        report.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        report
+    }
+
+    fn probe_tls(
+        &self,
+        target: &Target,
+        guard: AddressGuard<'_>,
+        connection: Connection,
+        report: &mut Report,
+    ) {
+        // The target was parsed as a name that rustls accepts.
+        let Some(name) = target.server_name() else { return };
+        let limit = self.options.limit;
+        let first = Some(connection);
+        let mut session = Session { target, guard, limit, first, name, greeting: None };
+        let Some(selection) = self.first_handshake(&mut session, report) else { return };
+        if report.classical.is_none() {
+            session.classical(report);
+        }
+        if let Some(protocol) = target.starttls() {
+            report.program = program::of_greeting(protocol, session.greeting.as_deref());
+        }
+        selection.judge(report);
+    }
+
+    /// Sends one form after the other until the server answers, and resumes the session of that
+    /// handshake. Returns what the server selected.
+    fn first_handshake(&self, session: &mut Session<'_>, report: &mut Report) -> Option<Selection> {
+        let mut is_raw_asked = false;
+        for form in [COMPLETE].iter().chain(&FALLBACKS) {
+            let authorities = self.options.authorities.clone();
+            let client = match Client::new(form, authorities) {
+                Ok(client) => client,
+                Err(cause) => {
+                    report.problems.push(format!("the form `{}` of the hello: {cause}", form.name));
+                    return None;
+                }
+            };
+            let (bytes, result) = session.handshake(&client, session.alpn());
+            let error = result.as_ref().err().map(ToString::to_string);
+            report.attempts.push(Attempt { hello: form.name.to_owned(), bytes, error });
+            match result {
+                Ok(established) => {
+                    report.not_survived =
+                        (!form.missing.is_empty()).then(|| form.missing.to_owned());
+                    return Some(session.complete(&client, established, report));
+                }
+                Err(Failure::StartTls(cause)) => {
+                    let target = session.target;
+                    report.problems.push(format!("{target} does not start TLS: {cause}"));
+                    return None;
+                }
+                Err(Failure::Handshake(error)) if is_for_raw(&error) && !is_raw_asked => {
+                    is_raw_asked = true;
+                    let has_authorities = self.options.authorities.is_some();
+                    if let Some(answer) = session.ask_raw(report) {
+                        let selection = Selection::of_answer(answer, has_authorities);
+                        selection.record(report);
+                        report.classical = negotiated(report);
+                        return Some(selection);
+                    }
+                    if error.is_final() {
+                        break;
+                    }
+                }
+                Err(Failure::Handshake(error)) if error.is_final() => break,
+                Err(_) => {}
+            }
+        }
+        let first = report.attempts.first().and_then(|attempt| attempt.error.as_deref());
+        report.problems.push(format!(
+            "{} speaks no TLS with any of {} hellos: {}",
+            session.target,
+            report.attempts.len(),
+            first.unwrap_or_default()
+        ));
+        None
+    }
+}
+
+/// Returns whether the error is that of a server that may speak only an older TLS than rustls.
+fn is_for_raw(error: &HandshakeError) -> bool {
+    match error {
+        HandshakeError::Alert(_) => true,
+        HandshakeError::Tls(error) => {
+            matches!(error, rustls::Error::PeerIncompatible(_) | rustls::Error::PeerMisbehaved(_))
+        }
+        _ => false,
+    }
+}
+
+fn start_report(target: &Target) -> Report {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    Report {
+        target: target.to_string(),
+        protocol: target.protocol(),
+        starttls: target.starttls(),
+        probed_at: rfc3339(i64::try_from(now).unwrap_or(i64::MAX)),
+        ..Report::default()
+    }
+}
+
+/// Why a connection did not lead to a handshake.
+#[derive(Debug, thiserror::Error)]
+enum Failure {
+    #[error("{0}")]
+    Connect(std::io::Error),
+    #[error("{0}")]
+    StartTls(StartTlsError),
+    #[error("{0}")]
+    Handshake(HandshakeError),
+}
+
+/// The connections to one target.
+struct Session<'a> {
+    target: &'a Target,
+    guard: AddressGuard<'a>,
+    limit: Duration,
+    /// The connection that found the address.
+    first: Option<Connection>,
+    name: ServerName<'static>,
+    /// The greeting of the STARTTLS dialogue.
+    greeting: Option<String>,
+}
+
+/// A handshake and its open connection.
+struct Established {
+    handshake: Handshake,
+    tls: ClientConnection,
+    stream: Connection,
+}
+
+impl Session<'_> {
+    fn alpn(&self) -> &'static [&'static str] {
+        if self.target.starttls().is_some() { &[] } else { ALPN }
+    }
+
+    /// Connects, and starts TLS if the protocol needs that.
+    fn open(&mut self) -> Result<Connection, Failure> {
+        let connection = match self.first.take() {
+            Some(connection) => Ok(connection),
+            None => self.guard.connect(self.limit),
+        };
+        let mut connection = connection.map_err(Failure::Connect)?;
+        if let Some(protocol) = self.target.starttls() {
+            connection.start_step(DIALOGUE_BYTES_MAX);
+            let greeting = starttls::start(&mut connection, protocol);
+            self.greeting = greeting.map_err(Failure::StartTls)?;
+        }
+        Ok(connection)
+    }
+
+    /// Makes a handshake; again without application protocols if the server speaks none of them.
+    /// Returns the size of the ClientHello, too.
+    fn handshake(
+        &mut self,
+        client: &Client,
+        alpn: &[&str],
+    ) -> (Option<usize>, Result<Established, Failure>) {
+        match self.handshake_once(client, alpn) {
+            (_, Err(Failure::Handshake(error))) if error.is_about_alpn() && !alpn.is_empty() => {
+                self.handshake_once(client, &[])
+            }
+            done => done,
+        }
+    }
+
+    fn handshake_once(
+        &mut self,
+        client: &Client,
+        alpn: &[&str],
+    ) -> (Option<usize>, Result<Established, Failure>) {
+        let mut stream = match self.open() {
+            Ok(stream) => stream,
+            Err(failure) => return (None, Err(failure)),
+        };
+        let tls = |error| Failure::Handshake(HandshakeError::Tls(error));
+        let mut connection = match client.connection(self.name.clone(), alpn) {
+            Ok(connection) => connection,
+            Err(error) => return (None, Err(tls(error))),
+        };
+        stream.start_step(HANDSHAKE_BYTES_MAX);
+        let io = |cause| Failure::Handshake(HandshakeError::Io(cause));
+        let hello = match handshake::client_hello(&mut connection) {
+            Ok(hello) => hello,
+            Err(cause) => return (None, Err(io(cause))),
+        };
+        let sent = stream.write_all(&hello).map_err(io);
+        let driven = sent.and_then(|()| {
+            handshake::drive(&mut connection, &mut stream).map_err(Failure::Handshake)
+        });
+        let result = driven.map(|()| Established {
+            handshake: client.handshake(&connection),
+            tls: connection,
+            stream,
+        });
+        (Some(hello.len()), result)
+    }
+
+    /// Records a handshake, and resumes its session.
+    fn complete(
+        &mut self,
+        client: &Client,
+        established: Established,
+        report: &mut Report,
+    ) -> Selection {
+        let Established { mut handshake, mut tls, mut stream } = established;
+        let selection = Selection::of_handshake(&mut handshake);
+        selection.record(report);
+        report.alpn = handshake.alpn;
+        if handshake::is_tls13(selection.version) && !await_ticket(&mut tls, &mut stream) {
+            report.resumption = Some(false);
+        }
+        drop((tls, stream));
+        self.resume(client, report);
+        selection
+    }
+
+    /// Asks which version an old server speaks. Returns its answer if that explains the failure.
+    fn ask_raw(&mut self, report: &mut Report) -> Option<Answer> {
+        let is_name = matches!(self.name, ServerName::DnsName(_));
+        let offer = Offer::new(is_name.then_some(self.target.host()));
+        let answer = self.open().map_err(|failure| failure.to_string()).and_then(|mut stream| {
+            stream.start_step(HANDSHAKE_BYTES_MAX);
+            raw::ask(&mut stream, &offer).map_err(|error| error.to_string())
+        });
+        let error = answer.as_ref().err().cloned();
+        report.attempts.push(Attempt { hello: RAW_HELLO.to_owned(), bytes: None, error });
+        // TLS 1.3 in a group that rustls has is no reason for its failure.
+        let is_reason = |answer: &Answer| {
+            !handshake::is_tls13(answer.version)
+                || !answer.group.is_some_and(raw::is_group_post_quantum)
+        };
+        answer.ok().filter(is_reason)
+    }
+
+    /// Records what a client without post-quantum groups gets.
+    fn classical(&mut self, report: &mut Report) {
+        if !report.post_quantum {
+            report.classical = negotiated(report);
+            return;
+        }
+        let form = Form { groups: Groups::Classical, ..COMPLETE };
+        let Ok(client) = Client::new(&form, None) else { return };
+        let (_, result) = self.handshake(&client, self.alpn());
+        if let Ok(Established { handshake, mut tls, mut stream }) = result {
+            report.classical = Some(Negotiated {
+                version: raw::version_name(handshake.version),
+                group: handshake.group.map(raw::group_name),
+            });
+            close(&mut tls, &mut stream);
+        }
+    }
+
+    /// Resumes the session of the first handshake, and asks an HTTP server for its name.
+    fn resume(&mut self, client: &Client, report: &mut Report) {
+        let is_http = match report.alpn.as_deref() {
+            Some("h2" | "http/1.1") => true,
+            Some(_) => false,
+            None => self.target.starttls().is_none() && HTTP_PORTS.contains(&self.target.port()),
+        };
+        // TLS 1.2 tells about its tickets in the handshake, and has session identifiers, too.
+        let may_resume = report.resumption != Some(false);
+        if !may_resume && !is_http {
+            return;
+        }
+        let alpn: &[&str] = if is_http { &["http/1.1"] } else { &[] };
+        let (_, result) = self.handshake(client, alpn);
+        let Ok(Established { handshake, mut tls, mut stream }) = result else {
+            report.resumption = Some(false);
+            return;
+        };
+        report.resumption = Some(handshake.is_resumed);
+        if is_http {
+            let head = ask_http(&mut tls, &mut stream, &self.target.to_string());
+            report.program = program::of_http(&head);
+        }
+        close(&mut tls, &mut stream);
+    }
+}
+
+fn negotiated(report: &Report) -> Option<Negotiated> {
+    let version = report.version.clone()?;
+    Some(Negotiated { version, group: report.group.clone() })
+}
+
+/// Tells the server that the connection ends. Whether that arrives does not matter.
+fn close(tls: &mut ClientConnection, stream: &mut Connection) {
+    tls.send_close_notify();
+    let _ = handshake::write_all(tls, stream);
+}
+
+/// Waits for a session ticket, which a server of TLS 1.3 sends after the handshake. Returns whether
+/// one came. The client has nothing more to say, so most servers close the connection at once.
+fn await_ticket(tls: &mut ClientConnection, stream: &mut Connection) -> bool {
+    stream.start_short_step(TICKET_WAIT, AFTER_BYTES_MAX);
+    tls.send_close_notify();
+    if handshake::write_all(tls, stream).is_err() {
+        return false;
+    }
+    while tls.tls13_tickets_received() == 0 && matches!(handshake::receive(tls, stream), Ok(1..)) {
+        // What the server says by itself is not the probe's concern.
+        let _ = tls.reader().read(&mut [0; 1024]);
+    }
+    tls.tls13_tickets_received() > 0
+}
+
+/// Sends a HEAD request and returns the head of the response, as far as it came.
+fn ask_http(tls: &mut ClientConnection, stream: &mut Connection, host: &str) -> Vec<u8> {
+    stream.start_short_step(TICKET_WAIT, AFTER_BYTES_MAX);
+    let request = format!(
+        "HEAD / HTTP/1.1\r\nHost: {host}\r\nUser-Agent: gabion-probe\r\nConnection: close\r\n\r\n"
+    );
+    let mut head = Vec::new();
+    if tls.writer().write_all(request.as_bytes()).is_err()
+        || handshake::write_all(tls, stream).is_err()
+    {
+        return head;
+    }
+    let mut is_open = true;
+    while head.len() < HEAD_LEN_MAX && !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut chunk = [0; 1024];
+        match tls.reader().read(&mut chunk) {
+            Ok(read @ 1..) => head.extend_from_slice(&chunk[..read]),
+            Err(cause) if cause.kind() == std::io::ErrorKind::WouldBlock && is_open => {
+                is_open = matches!(handshake::receive(tls, stream), Ok(1..));
+            }
+            _ => break,
+        }
+    }
+    head
+}
+
+/// What the server selected, for the verdicts.
+#[derive(Debug, Default)]
+struct Selection {
+    version: u16,
+    cipher_suite: u16,
+    group: Option<u16>,
+    dhe_bits: Option<usize>,
+    scheme: Option<u16>,
+    is_hello_retry_request: bool,
+    chain: Vec<Vec<u8>>,
+    trust: Option<Result<(), String>>,
+}
+
+impl Selection {
+    fn of_handshake(handshake: &mut Handshake) -> Selection {
+        Selection {
+            version: handshake.version,
+            cipher_suite: handshake.cipher_suite,
+            group: handshake.group,
+            dhe_bits: None,
+            scheme: handshake.scheme,
+            is_hello_retry_request: handshake.is_hello_retry_request,
+            chain: std::mem::take(&mut handshake.chain),
+            trust: handshake.trust.take(),
+        }
+    }
+
+    fn of_answer(answer: Answer, has_authorities: bool) -> Selection {
+        let unverified = "the probe cannot complete a handshake with this server";
+        Selection {
+            version: answer.version,
+            cipher_suite: answer.cipher_suite,
+            group: answer.group,
+            dhe_bits: answer.dhe_bits,
+            scheme: answer.signature_scheme,
+            is_hello_retry_request: answer.is_hello_retry_request,
+            chain: answer.certificates,
+            trust: has_authorities.then(|| Err(unverified.to_owned())),
+        }
+    }
+
+    /// Returns the key exchange by name.
+    fn algorithm(&self) -> String {
+        match (self.group, self.dhe_bits) {
+            (Some(group), _) => raw::group_name(group),
+            (None, Some(bits)) => format!("DHE with {bits} bits"),
+            (None, None) if self.version == raw::TLS1_3 => "a key that both sides had".to_owned(),
+            (None, None) => "RSA key transport".to_owned(),
+        }
+    }
+
+    fn record(&self, report: &mut Report) {
+        report.version = Some(raw::version_name(self.version));
+        report.cipher = Some(raw::cipher_suite_name(self.cipher_suite));
+        report.group = self.group.map(raw::group_name);
+        report.post_quantum = self.group.is_some_and(raw::is_group_post_quantum);
+        report.signature = self.scheme.map(raw::signature_scheme_name);
+        report.hello_retry_request = Some(self.is_hello_retry_request);
+    }
+
+    /// Adds the chain, the verdicts and the problems.
+    fn judge(&self, report: &mut Report) {
+        let chain: Vec<Result<Certificate, String>> = self
+            .chain
+            .iter()
+            .map(|der| Certificate::parse(der).map_err(|error| error.to_string()))
+            .collect();
+        report.chain = chain.iter().map(entry).collect();
+        report.authentication = verdict::authentication(&chain);
+        let key_exchange = KeyExchange {
+            version: self.version,
+            group: self.group,
+            algorithm: self.algorithm(),
+            is_hello_retry_request: self.is_hello_retry_request,
+            not_survived: report.not_survived.as_deref(),
+            program: report.program.as_deref(),
+        };
+        report.key_exchange = Some(key_exchange.verdict());
+        if let Some(dropped) = &report.not_survived {
+            report.problems.push(format!("the network path or the server drops {dropped}"));
+        }
+        report.verified = self.trust.as_ref().map(Result::is_ok);
+        if let Some(Err(error)) = &self.trust {
+            report.problems.push(format!("the certificate is not verified: {error}"));
+        }
+        if !report.post_quantum {
+            let algorithm = self.algorithm();
+            report.problems.push(format!("the key exchange, {algorithm}, is not post-quantum"));
+        }
+    }
+}
+
+fn entry(certificate: &Result<Certificate, String>) -> ChainEntry {
+    match certificate {
+        Ok(certificate) => ChainEntry::from(certificate),
+        Err(_) => ChainEntry { key: "unknown".to_owned(), ..ChainEntry::default() },
+    }
+}
+
+fn probe_ssh(target: &Target, mut connection: Connection, report: &mut Report) {
+    connection.start_step(SSH_BYTES_MAX);
+    let lists = match ssh::ask(&mut connection) {
+        Ok(lists) => lists,
+        Err(cause) => {
+            report.problems.push(format!("{target} does not speak SSH: {cause}"));
+            return;
+        }
+    };
+    let key_exchange = verdict::ssh_key_exchange(&lists);
+    report.version = Some("SSH-2.0".to_owned());
+    report.group = lists.negotiated_kex().map(str::to_owned);
+    report.signature = lists.negotiated_host_key().map(str::to_owned);
+    report.post_quantum = key_exchange.post_quantum;
+    let software = lists.banner.strip_prefix("SSH-2.0-").unwrap_or(&lists.banner);
+    report.program = Some(software.to_owned());
+    if !key_exchange.post_quantum {
+        let algorithm = &key_exchange.algorithm;
+        report.problems.push(format!("the key exchange, {algorithm}, is not post-quantum"));
+    }
+    report.key_exchange = Some(key_exchange);
+    report.authentication = Some(verdict::ssh_authentication(&lists));
+    let ssh::SshLists { banner, kex, host_keys } = lists;
+    report.ssh = Some(Ssh { banner, kex, host_keys });
+}
