@@ -23,7 +23,7 @@ pub mod exec;
 pub mod pins;
 pub mod preflight;
 mod program;
-mod progress;
+pub mod progress;
 pub mod provider;
 pub mod system_config;
 pub mod trust;

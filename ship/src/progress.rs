@@ -25,7 +25,7 @@ pub(crate) fn run_stage<T>(
 }
 
 /// The progress of one stage, from [`Stage::start`] to [`Stage::done`].
-pub(crate) struct Stage {
+pub struct Stage {
     name: &'static str,
     steps: usize,
     begun: Instant,
@@ -35,7 +35,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Announces a stage of `steps` steps; 0 if their number is unknown.
-    pub(crate) fn start(name: &'static str, steps: usize) -> Self {
+    pub fn start(name: &'static str, steps: usize) -> Self {
         let terminal = std::io::stderr().is_terminal();
         let now = Instant::now();
         let stage = Stage { name, steps, begun: now, shown: now, terminal };
@@ -48,7 +48,7 @@ impl Stage {
     }
 
     /// Reports that `step` steps are complete. Redraws at most once per interval.
-    pub(crate) fn step(&mut self, step: usize) {
+    pub fn step(&mut self, step: usize) {
         let every = if self.terminal { BAR_EVERY } else { PLAIN_EVERY };
         if self.shown.elapsed() < every {
             return;
@@ -63,7 +63,7 @@ impl Stage {
     }
 
     /// Ends the line.
-    pub(crate) fn done(self) {
+    pub fn done(self) {
         let took = duration_text(self.begun.elapsed());
         self.ended(&format!("done in {took}"));
     }
