@@ -93,6 +93,7 @@ const OF_TESTS: &[(&str, &str)] = &[
     ("gabion-bench", "gabion-cli-testing"),
     ("gabion-bench", "gabion-cuda-emulator"),
     ("gabion-cli", "gabion-cli-testing"),
+    ("gabion-cli", "gabion-rustls"),
     ("gabion-kms-server", "gabion-kms-client"),
     ("gabion-provider", "gabion-provider-testing"),
     ("gabion-rustls", "gabion-rustls"), // with its feature `testing`

@@ -27,13 +27,13 @@ pub struct Openssl<'a> {
 }
 
 /// The output of a finished command.
-pub struct CommandOutput {
+struct CommandOutput {
     /// Whether it exited with status 0.
-    pub ok: bool,
+    ok: bool,
     /// Its standard output.
-    pub out: String,
+    out: String,
     /// Its standard error.
-    pub err: String,
+    err: String,
 }
 
 impl<'a> Openssl<'a> {
@@ -94,30 +94,6 @@ impl<'a> Openssl<'a> {
             return Ok(finished.out);
         }
         Err(format!("openssl {} failed: {}", arguments.join(" "), last_words(&finished.err)))
-    }
-
-    /// Runs a command in the configured mode until it ends or reaches the limit. Returns its output
-    /// even if it failed.
-    ///
-    /// # Errors
-    /// A sentence, if it does not start.
-    pub fn ask(&self, arguments: &[&str], limit: Duration) -> Result<CommandOutput, String> {
-        let mut running = self.start_client(arguments)?;
-        let (ok, err) = match running.wait(limit) {
-            Ok(status) => (status.success(), running.err()),
-            Err(_) => (false, format!("no answer within {} s", limit.as_secs())),
-        };
-        Ok(CommandOutput { ok, out: running.out(), err })
-    }
-
-    /// Starts a command in the configured mode and leaves it running.
-    ///
-    /// # Errors
-    /// A sentence, if it does not start.
-    pub fn start_client(&self, arguments: &[&str]) -> Result<RunningCommand, String> {
-        let mut command = self.command(arguments, None);
-        command.envs(self.settings.variables(self.settings.mode));
-        RunningCommand::start(command, &self.file("client"))
     }
 
     fn finish(&self, command: Command, limit: Duration) -> Result<CommandOutput, String> {

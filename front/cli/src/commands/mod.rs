@@ -7,6 +7,7 @@ mod keys;
 #[cfg(feature = "kms")]
 mod kms;
 mod openssl;
+mod probe;
 mod speed;
 
 use clap::{CommandFactory, Subcommand};
@@ -17,9 +18,10 @@ use keys::{acvp, algorithms, decaps, derive, encaps, keygen, mu, sign, verify};
 use openssl::{bundle, doctor, exec, preflight, provider};
 
 /// The topics of `gabion --help`, with the first command of each.
-const TOPICS: [(&str, &str); 5] = [
+const TOPICS: [(&str, &str); 6] = [
     ("algorithms", "Keys and signatures"),
     ("kms", "Key management service"),
+    ("probe", "Servers and inventory"),
     ("bundle", "OpenSSL with Gabion"),
     ("speed", "Tests and measurements"),
     ("completions", "Shells"),
@@ -72,6 +74,7 @@ pub enum Command {
     Hbs(hbs::Args),
     #[cfg(feature = "kms")]
     Kms(kms::Args),
+    Probe(probe::Args),
     Bundle(bundle::Args),
     Exec(exec::Args),
     Provider(provider::Args),
@@ -112,6 +115,7 @@ impl Command {
             Command::Man(args) => args.run(crate::Cli::command()),
             Command::Mu(args) => mu::run(args),
             Command::Preflight(args) => preflight::run(args),
+            Command::Probe(args) => probe::run(args),
             Command::Provider(args) => provider::run(args),
             Command::Sign(args) => sign::run(args),
             Command::Speed(args) => speed::run(args),

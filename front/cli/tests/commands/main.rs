@@ -38,6 +38,7 @@ mod manual;
 mod mu;
 #[cfg(feature = "kms")]
 mod pages;
+mod probe;
 mod provider_config;
 mod raw_keys;
 mod reports;

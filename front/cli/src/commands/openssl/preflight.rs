@@ -1,18 +1,18 @@
-//! `gabion preflight`: checks the FIPS provider, whether a process uses it, and whether the network
-//! path to a server accepts a post-quantum ClientHello.
-
-mod probe;
+//! `gabion preflight`: checks the FIPS provider, and whether a process uses it. With `--probe`, an
+//! alias of `gabion probe`.
 
 use std::path::PathBuf;
 
 use clap::Parser;
+use gabion_probe::target::StartTls;
 use gabion_ship::environment::Settings;
 use gabion_ship::preflight::{self, Algorithm, REQUIRED, Report, process};
 use serde::Serialize;
 
+use crate::commands::probe;
 use crate::failure::Failure;
 
-/// Exit code if a process does not use the FIPS provider, or a connection is not post-quantum.
+/// Exit code if a process does not use the FIPS provider.
 const NO: u8 = 1;
 /// Exit code if the FIPS provider is not usable.
 const NOT_READY: u8 = 3;
@@ -34,8 +34,7 @@ pub struct Args {
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
 
-    /// Connect to a server: report the negotiated parameters, or the part of the ClientHello that
-    /// the network path drops
+    /// Probe one server, like `gabion probe`
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "pid")]
     probe: Option<String>,
 
@@ -44,10 +43,10 @@ pub struct Args {
     ca: Option<PathBuf>,
 
     /// Start TLS with the STARTTLS command of this protocol
-    #[arg(long, value_enum, value_name = "PROTOCOL", requires = "probe")]
-    starttls: Option<probe::StartTls>,
+    #[arg(long, value_name = "PROTOCOL", requires = "probe", value_parser = probe::starttls_parser())]
+    starttls: Option<StartTls>,
 
-    /// Timeout for each answer of the server, in seconds
+    /// Timeout for each step of a connection, in seconds
     #[arg(long, value_name = "SECONDS", requires = "probe", default_value_t = 10,
           value_parser = clap::value_parser!(u64).range(1..=600))]
     timeout: u64,
@@ -59,20 +58,15 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<u8, Failure> {
+    if let Some(target) = &args.probe {
+        return probe::run_one(target, args.starttls, args.ca.as_deref(), args.timeout, args.json);
+    }
     let settings = Settings::from_process()?;
     if let Some(pid) = args.pid {
         let report = process::inspect(&settings, pid)?;
         print(args.json, &report, print_process)?;
         complain(&report.problems);
         return Ok(if report.ok { 0 } else { NO });
-    }
-    if let Some(target) = &args.probe {
-        let question =
-            probe::Question::new(target, args.ca, args.timeout)?.starting_tls(args.starttls);
-        let report = probe::ask(&settings, &question)?;
-        print(args.json, &report, probe::print)?;
-        complain(report.problems());
-        return Ok(if report.is_ok() { 0 } else { NO });
     }
     let report = preflight::survey(&settings);
     print(args.json, &report, print_for_people)?;
