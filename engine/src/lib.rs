@@ -18,6 +18,8 @@
 //!   RustCrypto (P-521, and others where graviola is not used): the child may have to wait for
 //!   their table. See docs/guide/engine.md.
 //! - Randomness comes from the caller's [`Entropy`], drawn once per batch.
+//! - Signatures are verified before they are returned only with [`Config::verify_after_sign`], off
+//!   by default. Those of stateful keys always are.
 //!
 //! # Examples
 //! ```

@@ -312,7 +312,11 @@ fn no_signing(algorithm: Algorithm, operation: &'static str) -> Error {
 }
 
 /// A private key of any signature algorithm with its public key, expanded once where the algorithm
-/// gains by it. Immutable; clones share it.
+/// gains by it. Immutable: any number of threads can sign with it. Clones share it, and the secrets
+/// of ML-DSA, SLH-DSA, FN-DSA and Ed25519 are wiped when the last one is dropped.
+///
+/// HSS, LMS, XMSS and XMSS^MT have no such keys: see
+/// [`sign_requests`](super::stateful::sign_requests).
 #[derive(Clone)]
 pub struct SigningKey(FamilySigningKey);
 
@@ -533,7 +537,8 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Self::sign`] except randomness; an algorithm without a deterministic variant.
+    /// Those of [`Self::sign`] except randomness; [`Error::WrongAlgorithm`] for FN-DSA, Falcon and
+    /// composites, which have no deterministic variant.
     pub fn sign_deterministic(
         &self,
         key: &SigningKey,
@@ -629,7 +634,11 @@ impl Engine {
 
     /// Signs many messages, lane by lane: `n` keys of one algorithm (a key may stand in many
     /// lanes), `n` messages; `signatures[n][output]` with the output column of the table, and how
-    /// long each came out. A failed lane says why in its status, and its output is all zero.
+    /// long each came out. A bad lane, for example with a context above 255 bytes, fails alone: its
+    /// status says why, its length is 0, and its output is all zero.
+    ///
+    /// Runs on the calling thread; [`Engine::parallel`] has the same function for several threads.
+    /// [`Randomness::Deterministic`] signs like [`Self::sign_deterministic`].
     ///
     /// # Examples
     /// ```
@@ -657,8 +666,10 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// Misuse: keys of several algorithms, arrays that do not fit. No randomness; no healthy
-    /// backend. Then no lane has run, and every output is zero.
+    /// Misuse: keys of several algorithms, arrays that do not fit, randomness that the algorithm
+    /// refuses. No randomness; no healthy backend. [`Error::NoMemory`] above 64 lanes; in smaller
+    /// batches a failed allocation may abort the process, except in the shared libraries. After an
+    /// error every status is [`Status::NotRun`], every length 0, and every output zero.
     pub fn sign_many(
         &self,
         keys: &[&SigningKey],
