@@ -573,7 +573,8 @@ pub fn files(environment: &Environment, key: &Path) -> Result<Vec<PathBuf>, Ledg
 
 /// Recovers a key whose state is not safe: burns every index that a witness has seen, and `burn`
 /// more, and creates missing anchors. The witnesses are the state, the log and the anchors present
-/// here. The caller must ensure that no higher index was used elsewhere.
+/// here, so the next index never decreases. The caller must ensure that no higher index was used
+/// elsewhere.
 ///
 /// Afterwards only the anchors raised or created here are witnesses: the key and its copies are
 /// rejected wherever another anchor holds an earlier generation. If the call is interrupted between

@@ -20,8 +20,12 @@
 //! changes nothing.
 //!
 //! The crate accesses the system through two traits: [`Disk`](gabion_disk::Disk), whose calls may
-//! fail, tear or be the last before a power failure, and [`Machine`]. docs/operate/state.md lists
-//! the faults that are survived and those that are not detected.
+//! fail, tear or be the last before a power failure, and [`Machine`].
+//!
+//! Not detected: the state and all its anchors are rolled back together, or copied together with
+//! the machine id; a virtual machine with reserved indexes is cloned or resumed from memory. If all
+//! anchors are on the key's file system, there is a warning. docs/operate/state.md lists the faults
+//! that are survived and all that are not detected.
 //!
 //! # Examples
 //! ```no_run

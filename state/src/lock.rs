@@ -1,8 +1,10 @@
-//! The lock of a key: a kernel lock on a file that is never renamed or removed.
+//! The lock of a key: a kernel lock on a file that is never renamed or removed. Network file
+//! systems and FUSE, whose locks may not hold, are refused unless the key's owner allowed them.
 //!
 //! The kernel releases the lock when the process ends for any reason. Process ids cannot be used
 //! instead: they are reused, and containers do not see each other's processes. The content of the
-//! file is only for people.
+//! file is only for people. A forked child inherits the lock, so each use also compares the process
+//! ([`Machine::process`]). Keys are not opened on systems where forks cannot be detected.
 
 use std::io;
 use std::path::Path;

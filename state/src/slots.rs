@@ -9,6 +9,10 @@
 //! A torn write leaves the other slot intact: no write touches the block of the newest record.
 //! Writing in place avoids the additional commit of the file system's journal that growing or
 //! renaming a file needs.
+//!
+//! If the newest record is damaged later, the older one is read. In KEY.state it is refused by
+//! every anchor that was raised to the lost generation, and by a log with an index at or above its
+//! `next`. Before the first anchor was raised, no index of that generation was released.
 
 use std::io;
 

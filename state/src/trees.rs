@@ -3,6 +3,11 @@
 //! The content is public and can be computed again, but a signer trusts it: with a node of another
 //! tree, an upper leaf would sign twice. It is therefore authenticated with the key's secret, and
 //! ignored unless intact.
+//!
+//! A tree that is computed again has the same root, and the leaf above signs it alike. In HSS, the
+//! secret and identifier of a tree and the randomizer of its signature derive from that leaf. In
+//! XMSS^MT, all trees derive from the key's seeds and their own addresses, and roots are signed
+//! without a randomizer.
 
 use gabion_engine::keys::stateful::digest_of;
 use hmac::{Hmac, KeyInit, Mac};
