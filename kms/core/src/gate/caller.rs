@@ -141,8 +141,9 @@ impl Caller {
         &self.caveats
     }
 
-    /// Returns the caveats that a token made by the caller inherits: it may do no more than the
-    /// caller, and not for longer.
+    /// Returns the caveats that a token made by the caller inherits: expiry, tenant, key prefix,
+    /// actions and batch size, but not those on address and certificate. Nor does it inherit the
+    /// caller's principal, so policies may permit it what they do not permit the caller.
     pub fn inherited(&self) -> Vec<Caveat> {
         let passes_on = |caveat: &&Caveat| match caveat {
             Caveat::Expires(_)

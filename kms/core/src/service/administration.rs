@@ -44,8 +44,10 @@ pub struct AdministratorsEnd {
 }
 
 impl Service {
-    /// Makes a token. It may do no more than its maker, and not for longer: a given lifetime that
-    /// ends after the maker's token is rejected.
+    /// Makes a token. It inherits its maker's caveats on expiry, tenant, key prefix, actions and
+    /// batch size, but not those on address and certificate. Its principal is free, so policies may
+    /// permit it what they do not permit its maker. A given lifetime that ends after the maker's
+    /// token is rejected. It stays valid if the maker's token is revoked.
     ///
     /// # Errors
     /// The caller is not allowed; too many caveats; a lifetime that is too long; errors of the

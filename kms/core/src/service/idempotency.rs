@@ -11,6 +11,11 @@
 //! both or neither, so a repeated change is applied once. A record is reused after a day, so the
 //! store does not grow with each change.
 //!
+//! Only the note shows whether an interrupted change was done. The audit log has `begun` alone if
+//! the process was killed before the outcome was recorded, or if the outcome could not be recorded.
+//! In the second case the caller gets the log's error although the change may be done. Nothing
+//! completes the log later.
+//!
 //! A note never contains a secret. If the answer of a change is secret, it is not stored, and a
 //! replay fails with `op_id_done`, which names the result. A replay is authorized like the change
 //! itself, checks the key's state, and appends an audit record.

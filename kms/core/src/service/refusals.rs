@@ -3,6 +3,9 @@
 //! A request that is denied, malformed, too large or about a missing key is charged to its
 //! credential, not to the tenant that it names. So one caller cannot use up another tenant's quota.
 //! Each credential has a separate bucket for that ([`super::quota`]).
+//!
+//! Not recorded in the audit log: all but the first of consecutive refusals by a quota, refusals by
+//! a full queue, and requests while the service is sealed.
 
 use std::collections::BTreeMap;
 use std::time::Instant;

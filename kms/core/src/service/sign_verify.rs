@@ -1,4 +1,7 @@
 //! Signing and verifying, single and in batches.
+//!
+//! Audit records have plain SHA-256 digests of messages and signatures, so a reader of the log can
+//! guess a message from a small set.
 
 use super::lifecycle::of;
 use super::queue::Place;
@@ -100,7 +103,11 @@ impl Service {
         Ok(valid)
     }
 
-    /// Signs with any keys. Returns a result for each item, in their order.
+    /// Signs with any keys. Returns a result for each item, in their order. Each item is
+    /// authorized, charged and recorded by itself, and a refused one does not stop the others.
+    ///
+    /// All items fail if two or more cost more than 10 s by estimate, if the queue is full, if the
+    /// service is sealed, or if the records cannot be appended, which is done for all at once.
     pub fn sign_batch(
         &self,
         call: &Call<'_>,
