@@ -14,15 +14,17 @@
 //!   withheld.
 //! - Every answered operation is in the audit log, except queries of the log's state and of the
 //!   caller's own permissions. If the log cannot be written, everything is refused.
-//! - Denied and failed operations are recorded, too; equal denials of one credential in a row share
-//!   one record with a count. Failed authentications are only counted.
+//! - Denied and failed operations are recorded, too, with the exceptions in `refusals.rs`; equal
+//!   denials of one credential in a row share one record with a count. Failed authentications are
+//!   only counted.
 //! - Refused requests are charged to the credential ([`Service::charge_refusal`]).
 //! - An automatic rotation is a change like others, by a principal of the service itself:
 //!   [`Service::rotate_due`].
 //! - So is the creation of the service's own keys: [`Service::make_own`].
 //! - If the store is older than its log, the restrictions in the log are reapplied before requests
 //!   are served: [`Service::reconcile_report`].
-//! - A key that the caller's token hides answers exactly like a missing one.
+//! - A key that the caller's token hides gets the answer of a missing one. The time of the answer
+//!   is not equalized.
 
 mod administration;
 mod admission;
