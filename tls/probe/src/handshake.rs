@@ -178,9 +178,9 @@ impl Authorities {
     }
 }
 
-/// What the server showed during a handshake.
+/// The credentials that the server showed during a handshake.
 #[derive(Clone, Debug, Default)]
-struct Observed {
+struct Observations {
     chain: Vec<Vec<u8>>,
     scheme: Option<SignatureScheme>,
     trust: Option<Result<(), String>>,
@@ -190,14 +190,14 @@ struct Observed {
 /// Accepts every certificate and records it. Signatures of the handshake are verified.
 #[derive(Debug)]
 struct Observer {
-    observed: Mutex<Observed>,
+    observed: Mutex<Observations>,
     algorithms: WebPkiSupportedAlgorithms,
     schemes: Vec<SignatureScheme>,
     authorities: Option<Arc<Authorities>>,
 }
 
 impl Observer {
-    fn observed(&self) -> MutexGuard<'_, Observed> {
+    fn observed(&self) -> MutexGuard<'_, Observations> {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -391,12 +391,19 @@ impl Client {
         name: ServerName<'static>,
         alpn: &[&str],
     ) -> Result<ClientConnection, Error> {
-        *self.observer.observed() = Observed::default();
+        *self.observer.observed() = Observations::default();
         let alpn = alpn.iter().map(|protocol| protocol.as_bytes().to_vec()).collect();
         ClientConnection::new_with_alpn(self.config.clone(), name, alpn)
     }
 
-    /// Returns what the last connection's handshake negotiated.
+    /// Returns whether the server has shown a certificate on the last connection. Then it has
+    /// received the ClientHello, whatever happened later.
+    #[must_use]
+    pub fn has_seen_certificate(&self) -> bool {
+        !self.observer.observed().chain.is_empty()
+    }
+
+    /// Returns the result of the last connection's handshake.
     #[must_use]
     pub fn handshake(&self, connection: &ClientConnection) -> Handshake {
         let observed = self.observer.observed().clone();

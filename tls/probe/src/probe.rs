@@ -26,7 +26,7 @@ use crate::handshake::{
 };
 use crate::program;
 use crate::raw::{self, Answer, Offer};
-use crate::report::{Attempt, ChainEntry, Negotiated, Report, Ssh, rfc3339};
+use crate::report::{Attempt, ChainEntry, Negotiation, Report, Ssh, rfc3339};
 use crate::ssh;
 use crate::starttls::{self, DIALOGUE_BYTES_MAX, StartTlsError};
 use crate::target::{Protocol, Target};
@@ -104,20 +104,20 @@ impl Prober {
         let Some(name) = target.server_name() else { return };
         let limit = self.options.limit;
         let first = Some(connection);
-        let mut session = Session { target, guard, limit, first, name, greeting: None };
-        let Some(selection) = self.first_handshake(&mut session, report) else { return };
+        let mut dialer = Dialer { target, guard, limit, first, name, greeting: None };
+        let Some(selection) = self.first_handshake(&mut dialer, report) else { return };
         if report.classical.is_none() {
-            session.classical(report);
+            dialer.classical(report);
         }
         if let Some(protocol) = target.starttls() {
-            report.program = program::of_greeting(protocol, session.greeting.as_deref());
+            report.program = program::of_greeting(protocol, dialer.greeting.as_deref());
         }
         selection.judge(report);
     }
 
     /// Sends one form after the other until the server answers, and resumes the session of that
     /// handshake. Returns what the server selected.
-    fn first_handshake(&self, session: &mut Session<'_>, report: &mut Report) -> Option<Selection> {
+    fn first_handshake(&self, dialer: &mut Dialer<'_>, report: &mut Report) -> Option<Selection> {
         let mut is_raw_asked = false;
         for form in [COMPLETE].iter().chain(&FALLBACKS) {
             let authorities = self.options.authorities.clone();
@@ -128,24 +128,26 @@ impl Prober {
                     return None;
                 }
             };
-            let (bytes, result) = session.handshake(&client, session.alpn());
+            let (bytes, result) = dialer.handshake(&client, dialer.alpn());
             let error = result.as_ref().err().map(ToString::to_string);
             report.attempts.push(Attempt { hello: form.name.to_owned(), bytes, error });
             match result {
-                Ok(established) => {
+                Ok(session) => {
                     report.not_survived =
                         (!form.missing.is_empty()).then(|| form.missing.to_owned());
-                    return Some(session.complete(&client, established, report));
+                    return Some(dialer.complete(&client, session, report));
                 }
                 Err(Failure::StartTls(cause)) => {
-                    let target = session.target;
+                    let target = dialer.target;
                     report.problems.push(format!("{target} does not start TLS: {cause}"));
                     return None;
                 }
-                Err(Failure::Handshake(error)) if is_for_raw(&error) && !is_raw_asked => {
+                Err(Failure::Handshake(error))
+                    if !is_raw_asked && (is_for_raw(&error) || client.has_seen_certificate()) =>
+                {
                     is_raw_asked = true;
                     let has_authorities = self.options.authorities.is_some();
-                    if let Some(answer) = session.ask_raw(report) {
+                    if let Some(answer) = dialer.ask_raw(report) {
                         let selection = Selection::of_answer(answer, has_authorities);
                         selection.record(report);
                         report.classical = negotiated(report);
@@ -162,7 +164,7 @@ impl Prober {
         let first = report.attempts.first().and_then(|attempt| attempt.error.as_deref());
         report.problems.push(format!(
             "{} speaks no TLS with any of {} hellos: {}",
-            session.target,
+            dialer.target,
             report.attempts.len(),
             first.unwrap_or_default()
         ));
@@ -204,7 +206,7 @@ enum Failure {
 }
 
 /// The connections to one target.
-struct Session<'a> {
+struct Dialer<'a> {
     target: &'a Target,
     guard: AddressGuard<'a>,
     limit: Duration,
@@ -216,13 +218,13 @@ struct Session<'a> {
 }
 
 /// A handshake and its open connection.
-struct Established {
+struct TlsSession {
     handshake: Handshake,
     tls: ClientConnection,
     stream: Connection,
 }
 
-impl Session<'_> {
+impl Dialer<'_> {
     fn alpn(&self) -> &'static [&'static str] {
         if self.target.starttls().is_some() { &[] } else { ALPN }
     }
@@ -248,7 +250,7 @@ impl Session<'_> {
         &mut self,
         client: &Client,
         alpn: &[&str],
-    ) -> (Option<usize>, Result<Established, Failure>) {
+    ) -> (Option<usize>, Result<TlsSession, Failure>) {
         match self.handshake_once(client, alpn) {
             (_, Err(Failure::Handshake(error))) if error.is_about_alpn() && !alpn.is_empty() => {
                 self.handshake_once(client, &[])
@@ -261,7 +263,7 @@ impl Session<'_> {
         &mut self,
         client: &Client,
         alpn: &[&str],
-    ) -> (Option<usize>, Result<Established, Failure>) {
+    ) -> (Option<usize>, Result<TlsSession, Failure>) {
         let mut stream = match self.open() {
             Ok(stream) => stream,
             Err(failure) => return (None, Err(failure)),
@@ -281,7 +283,7 @@ impl Session<'_> {
         let driven = sent.and_then(|()| {
             handshake::drive(&mut connection, &mut stream).map_err(Failure::Handshake)
         });
-        let result = driven.map(|()| Established {
+        let result = driven.map(|()| TlsSession {
             handshake: client.handshake(&connection),
             tls: connection,
             stream,
@@ -290,13 +292,8 @@ impl Session<'_> {
     }
 
     /// Records a handshake, and resumes its session.
-    fn complete(
-        &mut self,
-        client: &Client,
-        established: Established,
-        report: &mut Report,
-    ) -> Selection {
-        let Established { mut handshake, mut tls, mut stream } = established;
+    fn complete(&mut self, client: &Client, session: TlsSession, report: &mut Report) -> Selection {
+        let TlsSession { mut handshake, mut tls, mut stream } = session;
         let selection = Selection::of_handshake(&mut handshake);
         selection.record(report);
         report.alpn = handshake.alpn;
@@ -335,8 +332,8 @@ impl Session<'_> {
         let form = Form { groups: Groups::Classical, ..COMPLETE };
         let Ok(client) = Client::new(&form, None) else { return };
         let (_, result) = self.handshake(&client, self.alpn());
-        if let Ok(Established { handshake, mut tls, mut stream }) = result {
-            report.classical = Some(Negotiated {
+        if let Ok(TlsSession { handshake, mut tls, mut stream }) = result {
+            report.classical = Some(Negotiation {
                 version: raw::version_name(handshake.version),
                 group: handshake.group.map(raw::group_name),
             });
@@ -358,7 +355,7 @@ impl Session<'_> {
         }
         let alpn: &[&str] = if is_http { &["http/1.1"] } else { &[] };
         let (_, result) = self.handshake(client, alpn);
-        let Ok(Established { handshake, mut tls, mut stream }) = result else {
+        let Ok(TlsSession { handshake, mut tls, mut stream }) = result else {
             report.resumption = Some(false);
             return;
         };
@@ -371,9 +368,9 @@ impl Session<'_> {
     }
 }
 
-fn negotiated(report: &Report) -> Option<Negotiated> {
+fn negotiated(report: &Report) -> Option<Negotiation> {
     let version = report.version.clone()?;
-    Some(Negotiated { version, group: report.group.clone() })
+    Some(Negotiation { version, group: report.group.clone() })
 }
 
 /// Tells the server that the connection ends. Whether that arrives does not matter.
@@ -423,7 +420,7 @@ fn ask_http(tls: &mut ClientConnection, stream: &mut Connection, host: &str) -> 
     head
 }
 
-/// What the server selected, for the verdicts.
+/// The parameters that the server selected, for the verdicts.
 #[derive(Debug, Default)]
 struct Selection {
     version: u16,

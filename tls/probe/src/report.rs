@@ -46,8 +46,9 @@ pub struct Report {
     pub alpn: Option<String>,
     /// Whether a second connection resumed the session of the first.
     pub resumption: Option<bool>,
-    /// What a client without post-quantum groups gets.
-    pub classical: Option<Negotiated>,
+    /// The version and group of a client without post-quantum groups; `None` if the server refuses
+    /// it, or if there was no handshake.
+    pub classical: Option<Negotiation>,
     /// The server's program, as the server names it.
     pub program: Option<String>,
     /// The verdict on the key exchange; `None` if there was no handshake.
@@ -97,7 +98,7 @@ pub struct ChainEntry {
 
 /// A negotiated version and group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Negotiated {
+pub struct Negotiation {
     /// The version of TLS.
     pub version: String,
     /// The group; `None` for RSA key transport.

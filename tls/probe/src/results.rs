@@ -37,7 +37,7 @@ pub struct Results {
     file: File,
 }
 
-/// What makes a report that of a target.
+/// The identity of a target.
 type Key = (String, Protocol, Option<StartTls>);
 
 impl Results {

@@ -43,7 +43,7 @@ pub enum StartTlsError {
     Unexpected {
         /// The protocol.
         protocol: StartTls,
-        /// What was expected, and what came.
+        /// The expected and the received answer.
         answer: String,
     },
     /// The server sent data between its answer and TLS.

@@ -113,7 +113,7 @@ impl FromStr for StartTls {
     }
 }
 
-/// What leads to the handshake, if the target does not say it itself.
+/// The steps before the handshake, for targets that do not name them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
     /// The protocol whose handshake is probed.
@@ -152,7 +152,7 @@ pub enum TargetError {
     Line {
         /// The number of the line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The cause.
         cause: Box<TargetError>,
     },
     /// The list is too long.

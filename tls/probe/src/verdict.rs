@@ -13,7 +13,7 @@ use crate::ssh::SshLists;
 /// The group that the probe offers first.
 const FIRST_GROUP: u16 = 0x11ec;
 
-/// What a handshake says about its key exchange.
+/// The key exchange of a handshake.
 #[derive(Clone, Debug, Default)]
 pub struct KeyExchange<'a> {
     /// The version of TLS.
@@ -24,7 +24,7 @@ pub struct KeyExchange<'a> {
     pub algorithm: String,
     /// Whether the server sent a HelloRetryRequest.
     pub is_hello_retry_request: bool,
-    /// What the path drops; `None` if the complete ClientHello was answered.
+    /// The feature that the path drops; `None` if the complete ClientHello was answered.
     pub not_survived: Option<&'a str>,
     /// The server's program.
     pub program: Option<&'a str>,
@@ -173,4 +173,97 @@ pub fn ssh_authentication(lists: &SshLists) -> Verdict {
         false => "the server has classical host keys only; OpenSSH 10 has no others".to_owned(),
     };
     Verdict { post_quantum, algorithm, why, fix: Vec::new() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{KeyKind, SignatureKind};
+
+    fn key_exchange(version: u16, group: Option<u16>) -> KeyExchange<'static> {
+        let algorithm = group.map_or("RSA key transport".to_owned(), raw::group_name);
+        KeyExchange { version, group, algorithm, ..KeyExchange::default() }
+    }
+
+    #[test]
+    fn the_reason_names_the_side_that_decides() {
+        let first = key_exchange(raw::TLS1_3, Some(FIRST_GROUP)).verdict();
+        assert!(first.post_quantum && first.why.contains("which the probe offers first"));
+        let other = key_exchange(raw::TLS1_3, Some(0x11eb));
+        let other = KeyExchange { is_hello_retry_request: true, ..other }.verdict();
+        assert!(other.post_quantum && other.why.contains("it prefers SecP256r1MLKEM768"));
+        assert!(other.why.ends_with("which costs a round trip"), "{other:?}");
+        let curve = key_exchange(raw::TLS1_3, Some(0x1d));
+        let unknown = curve.clone().verdict();
+        assert!(!unknown.post_quantum && unknown.why.contains("the server's list decides"));
+        assert!(unknown.fix.is_empty());
+        let known = KeyExchange { program: Some("PostgreSQL"), ..curve.clone() }.verdict();
+        assert!(known.why.contains("sets its groups itself"), "{known:?}");
+        assert!(known.fix.len() == 2 && known.fix[0].starts_with("ssl_groups"), "{known:?}");
+        let path = KeyExchange { not_survived: Some("the hello"), ..curve }.verdict();
+        assert!(path.why.starts_with("the network path or the server drops the hello"));
+        let old = key_exchange(raw::TLS1_2, None);
+        let old = KeyExchange { program: Some("nginx"), ..old }.verdict();
+        assert!(old.why.contains("TLSv1.2"), "{old:?}");
+        assert!(old.fix[0].starts_with("ssl_protocols") && old.fix.len() == 2, "{old:?}");
+    }
+
+    fn certificate(name: &str, issuer: &str, key: bool, signature: bool) -> Certificate {
+        let algorithm = |is_post_quantum| if is_post_quantum { "ML-DSA-65" } else { "RSA" };
+        Certificate {
+            subject: name.to_owned(),
+            issuer: issuer.to_owned(),
+            key: KeyKind {
+                name: algorithm(key).to_owned(),
+                is_post_quantum: key,
+                ..KeyKind::default()
+            },
+            signature: SignatureKind {
+                name: algorithm(signature).to_owned(),
+                is_post_quantum: signature,
+            },
+            ..Certificate::default()
+        }
+    }
+
+    #[test]
+    fn one_classical_signature_is_enough() {
+        let leaf = certificate("leaf", "ca", true, true);
+        let ca = certificate("ca", "root", true, true);
+        let root = certificate("root", "root", false, false);
+        for (chain, expected) in [
+            (vec![leaf.clone()], true),
+            (vec![leaf.clone(), ca.clone()], true),
+            // The root's signature on itself proves nothing, so it does not matter.
+            (vec![leaf.clone(), ca, root.clone()], true),
+            (vec![certificate("leaf", "ca", true, false)], false),
+            (vec![certificate("leaf", "ca", false, true)], false),
+            (vec![leaf.clone(), certificate("ca", "root", true, false), root], false),
+        ] {
+            let chain: Vec<_> = chain.into_iter().map(Ok).collect();
+            let verdict = authentication(&chain).unwrap();
+            assert_eq!(verdict.post_quantum, expected, "{verdict:?}");
+        }
+        assert_eq!(authentication(&[]), None);
+        for chain in [vec![Err("x".to_owned())], vec![Ok(leaf), Err("x".to_owned())]] {
+            let verdict = authentication(&chain).unwrap();
+            assert!(!verdict.post_quantum && verdict.why.contains("cannot be read: x"));
+        }
+    }
+
+    #[test]
+    fn ssh_servers_are_judged_by_a_current_client() {
+        let lists = |kex: &str| SshLists {
+            banner: "SSH-2.0-OpenSSH_9.2p1".to_owned(),
+            kex: vec![kex.to_owned()],
+            host_keys: vec!["ssh-ed25519".to_owned()],
+        };
+        let hybrid = ssh_key_exchange(&lists("mlkem768x25519-sha256"));
+        assert!(hybrid.post_quantum && hybrid.fix.is_empty(), "{hybrid:?}");
+        let curve = ssh_key_exchange(&lists("curve25519-sha256"));
+        assert!(!curve.post_quantum && curve.fix[0].starts_with("KexAlgorithms"), "{curve:?}");
+        let nothing = ssh_key_exchange(&lists("rsa1024-sha1"));
+        assert!(!nothing.post_quantum && nothing.why.contains("in common"), "{nothing:?}");
+        assert!(!ssh_authentication(&lists("x")).post_quantum);
+    }
 }

@@ -8,7 +8,7 @@ use gabion_probe::target::StartTls;
 
 use crate::server::{CLASSICAL, Server, hybrid, serve_tls};
 
-/// What a server says at first, then what it reads (a line, or a number of bytes) and answers.
+/// A greeting, then requests, each with its answer.
 type Dialogue = (&'static [u8], &'static [(Request, &'static [u8])]);
 
 #[derive(Clone, Copy)]

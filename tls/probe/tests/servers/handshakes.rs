@@ -1,4 +1,4 @@
-//! What a probe says about servers of every kind.
+//! Reports on servers of every kind.
 
 use std::io::{Read, Write};
 use std::sync::Arc;

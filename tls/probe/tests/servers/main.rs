@@ -6,4 +6,5 @@ mod dialogues;
 mod handshakes;
 mod hostile;
 mod many;
+mod paths;
 mod server;

@@ -13,7 +13,7 @@ const WIDTH: usize = 84;
 /// The widest column of targets.
 const TARGET_WIDTH_MAX: usize = 48;
 
-/// What a report says in a word.
+/// A report in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     PostQuantum,
