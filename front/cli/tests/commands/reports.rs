@@ -319,8 +319,8 @@ fn help_opens_with_a_sentence_and_an_example_that_works() {
         }
         let script = example(&run(&[&command[..], &["--help".to_owned()]].concat()).ok().text());
         assert!(script.contains("gabion"), "{command:?}: {script}");
-        // These need a bundle, or build one.
-        let needs = ["bundle", "exec", "provider", "preflight", "doctor"];
+        // These need a bundle, or build one, or need a server.
+        let needs = ["bundle", "exec", "provider", "preflight", "doctor", "probe"];
         if command.iter().any(|name| needs.contains(&name.as_str())) {
             continue;
         }
