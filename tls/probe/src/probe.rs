@@ -24,6 +24,7 @@ use crate::handshake::{
     self, Authorities, COMPLETE, Client, FALLBACKS, Form, Groups, HANDSHAKE_BYTES_MAX, Handshake,
     HandshakeError,
 };
+use crate::matrix;
 use crate::program;
 use crate::raw::{self, Answer, Offer};
 use crate::report::{Attempt, ChainEntry, Negotiation, Report, Ssh, rfc3339};
@@ -54,11 +55,13 @@ pub struct Options {
     pub limit: Duration,
     /// The authorities that certificates are verified with.
     pub authorities: Option<Arc<Authorities>>,
+    /// Whether every form of the ClientHello is sent, too (see [`matrix`]).
+    pub has_matrix: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { limit: Duration::from_secs(10), authorities: None }
+        Options { limit: Duration::from_secs(10), authorities: None, has_matrix: false }
     }
 }
 
@@ -105,7 +108,11 @@ impl Prober {
         let limit = self.options.limit;
         let first = Some(connection);
         let mut dialer = Dialer { target, guard, limit, first, name, greeting: None };
-        let Some(selection) = self.first_handshake(&mut dialer, report) else { return };
+        let selection = self.first_handshake(&mut dialer, report);
+        if self.options.has_matrix {
+            dialer.matrix(report);
+        }
+        let Some(selection) = selection else { return };
         if report.classical.is_none() {
             dialer.classical(report);
         }
@@ -321,6 +328,18 @@ impl Dialer<'_> {
                 || !answer.group.is_some_and(raw::is_group_post_quantum)
         };
         answer.ok().filter(is_reason)
+    }
+
+    /// Records which forms of the ClientHello get through, and how to ask for one of them.
+    fn matrix(&mut self, report: &mut Report) {
+        let name = self.name.clone();
+        let connect = || {
+            let mut stream = self.open().map_err(|failure| failure.to_string())?;
+            stream.start_step(HANDSHAKE_BYTES_MAX);
+            Ok(stream)
+        };
+        report.matrix = matrix::ask(connect, &name);
+        report.ask_with = matrix::ask_with(&report.matrix);
     }
 
     /// Records what a client without post-quantum groups gets.

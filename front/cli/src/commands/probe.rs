@@ -55,6 +55,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "starttls")]
     ssh: bool,
 
+    /// Send the ClientHello in several forms: print which get through, and how to ask for one
+    #[arg(long, conflicts_with = "ssh")]
+    matrix: bool,
+
     /// Verify the servers' certificates with the authorities in this file
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
@@ -129,7 +133,7 @@ pub fn run(args: Args) -> Result<u8, Failure> {
         (_, _, 1) => Output::Text,
         _ => Output::Lines,
     };
-    let prober = prober(args.ca.as_deref(), args.timeout)?;
+    let prober = prober(args.ca.as_deref(), args.timeout, args.matrix)?;
     let parallel = usize::try_from(args.parallel).unwrap_or(PARALLEL_MAX);
     survey(&prober, targets, args.results.as_deref(), parallel, output)
 }
@@ -148,14 +152,14 @@ pub fn run_one(
     let opening = Opening { protocol: Protocol::Tls, starttls };
     let target = Target::parse(target, opening).map_err(usage)?;
     let output = if json { Output::Json } else { Output::Text };
-    survey(&prober(ca, timeout)?, vec![target], None, 1, output)
+    survey(&prober(ca, timeout, false)?, vec![target], None, 1, output)
 }
 
 fn usage(cause: gabion_probe::target::TargetError) -> Failure {
     Failure::Usage(cause.to_string())
 }
 
-fn prober(ca: Option<&Path>, timeout: u64) -> Result<Prober, Failure> {
+fn prober(ca: Option<&Path>, timeout: u64, has_matrix: bool) -> Result<Prober, Failure> {
     let authorities = match ca {
         Some(file) => {
             let text = files::read(file, AUTHORITIES_MAX)?;
@@ -166,7 +170,7 @@ fn prober(ca: Option<&Path>, timeout: u64) -> Result<Prober, Failure> {
         }
         None => None,
     };
-    Ok(Prober::new(Options { limit: Duration::from_secs(timeout), authorities }))
+    Ok(Prober::new(Options { limit: Duration::from_secs(timeout), authorities, has_matrix }))
 }
 
 /// Probes the targets, prints their reports and returns the exit code.

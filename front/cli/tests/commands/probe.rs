@@ -91,6 +91,7 @@ fn the_exit_code_is_the_verdict() {
         (&["probe", "a", "--starttls", "gopher"], "gopher"),
         (&["probe", "a", "--starttls", "smtp", "--ssh"], "cannot be used with"),
         (&["probe", "a", "--json", "--metrics"], "cannot be used with"),
+        (&["probe", "a", "--ssh", "--matrix"], "cannot be used with"),
         (&["probe", "a", "--ca", "empty"], "--ca empty: it has no certificate"),
         (&["probe", "--file", "missing"], "missing"),
         (&["probe", "--file", "empty"], "empty: it has no target"),

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use gabion_engine::Algorithm;
 use gabion_probe::matrix::{self, FORMS};
+use gabion_probe::probe::{Options, Prober};
 use gabion_probe::report::MatrixRow;
+use gabion_probe::target::{Opening, Target};
 use gabion_rustls::groups;
 use gabion_rustls::testing::{Key, chain};
 use middlebox::Policy;
@@ -137,6 +139,20 @@ fn a_classical_server_is_told_what_it_needs() {
     assert!(rows.iter().all(|row| row.survived && !row.post_quantum));
     let lines = matrix::ask_with(&rows);
     assert_eq!(lines["openssl_server"], "Groups = X25519MLKEM768/X25519:P-256:P-384");
+}
+
+/// The whole probe: the handshakes say that the path drops large hellos, the matrix how to pass.
+#[test]
+fn a_report_has_the_matrix_if_asked() {
+    let address = middlebox::start(Policy::DropOver(1_300), server(groups::DEFAULT));
+    let target = Target::parse(&address.to_string(), Opening::default()).unwrap();
+    let options = Options { limit: LIMIT, has_matrix: true, ..Options::default() };
+    let report = Prober::new(options).probe(&target);
+    assert_eq!(report.matrix.len(), FORMS.len(), "{report:?}");
+    assert!(report.not_survived.unwrap().contains("size"));
+    assert_eq!(report.ask_with["openssl"], "Groups = X25519MLKEM768/*X25519:P-256:P-384");
+    let without = Prober::new(Options { limit: LIMIT, ..Options::default() }).probe(&target);
+    assert!(without.matrix.is_empty() && without.ask_with.is_empty());
 }
 
 #[test]

@@ -179,6 +179,28 @@ pub fn print(report: &Report) -> Result<(), Failure> {
         let result = attempt.error.as_deref().unwrap_or("answered");
         line("hello", &format!("{}{bytes}: {}", attempt.hello, crate::failure::plain(result)))?;
     }
+    print_matrix(report, &line)
+}
+
+/// Prints which forms of the ClientHello got through, and how to ask for one of them.
+fn print_matrix(
+    report: &Report,
+    line: &dyn Fn(&str, &str) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    for row in &report.matrix {
+        let result = match (&row.error, row.post_quantum) {
+            (Some(error), _) => crate::failure::plain(error),
+            (None, true) => "post-quantum".into(),
+            (None, false) => "not post-quantum".into(),
+        };
+        line("form", &format!("{}, {} bytes: {result}", row.form, row.bytes))?;
+    }
+    for (syntax, lines) in &report.ask_with {
+        for (number, text) in lines.lines().enumerate() {
+            let title = if number == 0 { syntax.as_str() } else { "" };
+            say!("{title:<INDENT$}{}", spelt(text));
+        }
+    }
     Ok(())
 }
 
