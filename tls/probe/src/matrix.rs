@@ -20,7 +20,7 @@ use std::io::{Read, Write};
 use rustls::pki_types::ServerName;
 
 pub use self::advice::ask_with;
-use self::client::Sent;
+use self::client::HelloOutcome;
 use crate::raw;
 use crate::report::MatrixRow;
 
@@ -80,7 +80,7 @@ pub fn ask<S: Read + Write>(
     let attempt = |form: &Form| {
         let sent = match connect() {
             Ok(mut stream) => client::handshake(&mut stream, form, server_name),
-            Err(cause) => Sent { bytes: 0, group: Err(cause) },
+            Err(cause) => HelloOutcome { bytes: 0, group: Err(cause) },
         };
         let form = form.name.to_owned();
         let (group, error) = match sent.group {

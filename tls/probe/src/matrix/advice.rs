@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use super::{FORMS, Form, best};
 use crate::report::MatrixRow;
 
-/// What one property of a form takes in each syntax.
+/// The configuration of one property of a form, in each syntax.
 struct Lines {
     openssl: &'static str,
     go: &'static str,
@@ -80,7 +80,7 @@ const SPLIT_SEGMENTS: Lines = Lines {
     nginx: route!("#"),
 };
 
-/// What a server needs that takes X25519's share instead of asking for the hybrid's.
+/// The configuration of a server that accepts the share of X25519, to request the hybrid's instead.
 const SERVER: &[(&str, &str)] = &[
     ("haproxy_server", "ssl-default-bind-curves X25519MLKEM768/X25519:P-256:P-384"),
     ("nginx_server", "ssl_ecdh_curve X25519MLKEM768/X25519:P-256:P-384;"),

@@ -20,7 +20,7 @@ use super::Form;
 
 /// The size of split records, with their headers: near the smallest that OpenSSL can send.
 const RECORD: usize = 512;
-/// The same for a hello with a small share, which has fewer bytes than [`RECORD`].
+/// The size of split records of a hello with a small share, which fits one [`RECORD`].
 const SMALL_RECORD: usize = 128;
 /// The size of the first of the split segments. It ends in the random, before every extension.
 const FIRST_SEGMENT: usize = 32;
@@ -29,15 +29,15 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// X25519MLKEM768, and curves for servers without it.
 static HYBRID: &[&dyn SupportedKxGroup] =
-    &[&Alone(groups::X25519MLKEM768), groups::X25519, groups::SECP256R1, groups::SECP384R1];
+    &[&SingleShare(groups::X25519MLKEM768), groups::X25519, groups::SECP256R1, groups::SECP384R1];
 static CLASSICAL: &[&dyn SupportedKxGroup] =
     &[groups::X25519, groups::SECP256R1, groups::SECP384R1];
 
-/// A hello that was sent.
-pub(super) struct Sent {
+/// The size of a hello, and the answer to it.
+pub(super) struct HelloOutcome {
     /// The size of the hello, with its record headers.
     pub(super) bytes: usize,
-    /// The group that the ServerHello selected, `None` without one, or why there was no ServerHello.
+    /// The group of the ServerHello, if it has one, or why there was no ServerHello.
     pub(super) group: Result<Option<u16>, String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) fn handshake(
     stream: &mut (impl Read + Write),
     form: &Form,
     server_name: &ServerName<'static>,
-) -> Sent {
+) -> HelloOutcome {
     let mut bytes = 0;
     let connection = config(form)
         .and_then(|config| ClientConnection::new(Arc::new(config), server_name.clone()));
@@ -62,7 +62,7 @@ pub(super) fn handshake(
         }
         Err(cause) => Err(cause.to_string()),
     };
-    Sent { bytes, group }
+    HelloOutcome { bytes, group }
 }
 
 fn config(form: &Form) -> Result<ClientConfig, Error> {
@@ -137,11 +137,11 @@ fn send(stream: &mut impl Write, bytes: &[u8], has_split_segments: bool) -> io::
 /// A hybrid without the separate share of its curve, which rustls would add to the hello. With it,
 /// the hello would not fit one segment.
 #[derive(Debug)]
-struct Alone(&'static dyn SupportedKxGroup);
+struct SingleShare(&'static dyn SupportedKxGroup);
 
-impl SupportedKxGroup for Alone {
+impl SupportedKxGroup for SingleShare {
     fn start(&self) -> Result<Box<dyn ActiveKeyExchange>, Error> {
-        Ok(Box::new(AloneExchange(self.0.start()?)))
+        Ok(Box::new(SingleShareExchange(self.0.start()?)))
     }
 
     fn name(&self) -> NamedGroup {
@@ -153,10 +153,10 @@ impl SupportedKxGroup for Alone {
     }
 }
 
-/// The key exchange of [`Alone`].
-struct AloneExchange(Box<dyn ActiveKeyExchange>);
+/// The key exchange of [`SingleShare`].
+struct SingleShareExchange(Box<dyn ActiveKeyExchange>);
 
-impl ActiveKeyExchange for AloneExchange {
+impl ActiveKeyExchange for SingleShareExchange {
     fn complete(self: Box<Self>, share: &[u8]) -> Result<SharedSecret, Error> {
         self.0.complete(share)
     }

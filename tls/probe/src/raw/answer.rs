@@ -25,7 +25,7 @@ const REPEATED: &str = "an extension is repeated";
 const KEY_SHARE: u16 = 51;
 const SUPPORTED_VERSIONS: u16 = 43;
 
-/// What a server selected.
+/// The parameters that a server selected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// The version of TLS.

@@ -50,11 +50,11 @@ pub enum KeyShare {
     /// An empty list. The server answers with a HelloRetryRequest that names its preferred group.
     #[default]
     Empty,
-    /// Random bytes as a share of X25519, whose private key nobody has.
+    /// Random bytes as a share of X25519, without a private key.
     X25519,
 }
 
-/// What a ClientHello offers.
+/// The parameters of a ClientHello.
 #[derive(Clone, Debug)]
 pub struct Offer<'a> {
     /// The host name; `None` omits the extension, as for an IP address.

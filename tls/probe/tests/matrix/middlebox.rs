@@ -1,11 +1,11 @@
-//! Middleboxes: a proxy in front of a server that inspects the first ClientHello of each connection.
+//! Middleboxes: proxies before a server that inspect the first ClientHello of each connection.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
-/// What a middlebox does not let through.
+/// The hellos that a middlebox blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// Forwards everything.

@@ -60,7 +60,7 @@ fn ask(server: &Server, offer: &Offer<'_>) -> Result<Answer, RawError> {
     raw::ask(&mut stream, offer)
 }
 
-/// Options of the server, and the version, cipher suite, group and size of the prime that it selects.
+/// Options of the server, and its version, cipher suite, group and size of the prime.
 type Case<'a> = (&'a [&'a str], u16, &'a str, Option<&'a str>, Option<usize>);
 
 #[test]
