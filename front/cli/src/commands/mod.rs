@@ -2,7 +2,9 @@
 //! crate and prints the result; it contains no cryptography.
 
 pub mod bench;
+mod cbom;
 mod hbs;
+mod inventory;
 mod keys;
 #[cfg(feature = "kms")]
 mod kms;
@@ -75,6 +77,8 @@ pub enum Command {
     #[cfg(feature = "kms")]
     Kms(kms::Args),
     Probe(probe::Args),
+    Inventory(inventory::Args),
+    Cbom(cbom::Args),
     Bundle(bundle::Args),
     Exec(exec::Args),
     Provider(provider::Args),
@@ -102,6 +106,7 @@ impl Command {
             Command::Algorithms(args) => algorithms::run(args),
             Command::Bench | Command::Report | Command::Run => Err(bench::execute()),
             Command::Bundle(args) => bundle::run(args),
+            Command::Cbom(args) => cbom::run(args),
             Command::Completions(args) => args.run(crate::Cli::command()),
             Command::Decaps(args) => decaps::run(args),
             Command::Derive(args) => derive::run(args),
@@ -109,6 +114,7 @@ impl Command {
             Command::Encaps(args) => encaps::run(args),
             Command::Exec(args) => exec::run(args),
             Command::Hbs(args) => hbs::run(args),
+            Command::Inventory(args) => inventory::run(args),
             Command::Keygen(args) => keygen::run(args),
             #[cfg(feature = "kms")]
             Command::Kms(args) => kms::run(args),

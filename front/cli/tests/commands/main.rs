@@ -15,6 +15,7 @@ mod hbs_edges;
 mod hbs_evidence;
 mod hbs_hosts;
 mod hss;
+mod inventory;
 mod keys;
 #[cfg(feature = "kms")]
 mod kms;
