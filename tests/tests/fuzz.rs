@@ -93,6 +93,7 @@ replays!(
     acvp,
     c_interface,
     ciphertexts,
+    inventory,
     key_files,
     kms_backups,
     kms_requests,

@@ -19,6 +19,7 @@ mod c_interface;
 mod ciphertexts;
 mod fixtures;
 mod input;
+mod inventory;
 mod key_files;
 mod kms_backups;
 mod kms_requests;
@@ -49,10 +50,11 @@ pub struct Target {
 }
 
 /// Every target.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 17] = [
     Target { name: "acvp", run: acvp::run, seeds: acvp::seeds },
     Target { name: "c_interface", run: c_interface::run, seeds: c_interface::seeds },
     Target { name: "ciphertexts", run: ciphertexts::run, seeds: ciphertexts::seeds },
+    Target { name: "inventory", run: inventory::run, seeds: inventory::seeds },
     Target { name: "key_files", run: key_files::run, seeds: key_files::seeds },
     Target { name: "kms_backups", run: kms_backups::run, seeds: kms_backups::seeds },
     Target { name: "kms_requests", run: kms_requests::run, seeds: kms_requests::seeds },
