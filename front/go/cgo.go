@@ -399,6 +399,7 @@ func (n nativeConn) info() nativeInfo {
 		version:    uint16(info.version),
 		cipherID:   uint16(info.cipher_id),
 		resumed:    info.resumed != 0,
+		retried:    info.retried != 0,
 		cipher:     interned(cText(&info.cipher[0])),
 		group:      interned(cText(&info.group[0])),
 		signature:  interned(cText(&info.signature[0])),

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -451,6 +452,59 @@ func TestGroups(t *testing.T) {
 	if got := client.ConnectionState().CurveID; (got == tls.X25519MLKEM768) != isPQ {
 		t.Errorf("%s negotiates %v by default", library.Version, got)
 	}
+}
+
+// A share of a group that the peer does not take costs a HelloRetryRequest, on either side.
+func TestHelloRetryRequest(t *testing.T) {
+	leavesNothing(t)
+	w := newWorld(t)
+	for group, want := range map[tls.CurveID]bool{tls.X25519: false, tls.CurveP384: true} {
+		config, serverConfig := w.clientConfig(t), goServer(t, w)
+		config.Groups = []string{"X25519", "P-384"} // with a share of the first
+		serverConfig.CurvePreferences = []tls.CurveID{group}
+		client, server := connectedToGo(t, config, serverConfig)
+		exchange(t, client, server)
+		ours, gos := client.ConnectionState(), server.ConnectionState()
+		if client.Negotiated().HelloRetryRequest != want || retried(ours) != retried(gos) {
+			t.Errorf("%v: the client says %v, the server %v", group, retried(ours), retried(gos))
+		}
+		if ours.CurveID != group || gos.CurveID != group {
+			t.Errorf("%v: %v, %v", group, ours.CurveID, gos.CurveID)
+		}
+	}
+}
+
+func TestHelloRetryRequestOfServer(t *testing.T) {
+	leavesNothing(t)
+	w := newWorld(t)
+	library, _ := Loaded()
+	groups := []string{"P-384"}
+	if library.Number >= 0x30500000 {
+		groups = append(groups, "MLKEM768", "MLKEM1024")
+	}
+	for _, group := range groups {
+		for _, retry := range []bool{false, true} {
+			config, serverConfig := w.clientConfig(t), w.serverConfig(t)
+			config.Groups, serverConfig.Groups = []string{group}, []string{group}
+			if retry {
+				config.Groups = []string{"P-256", group}
+			}
+			client, server := connected(t, config, serverConfig)
+			exchange(t, client, server)
+			for _, conn := range []*Conn{client, server} {
+				state := conn.ConnectionState()
+				if conn.Negotiated().HelloRetryRequest != retry || state.CurveID == 0 || state.CurveID != groupIDs[group] {
+					t.Errorf("%s, retry %v: %+v, CurveID %v", group, retry, conn.Negotiated(), state.CurveID)
+				}
+			}
+		}
+	}
+}
+
+// retried is the field HelloRetryRequest, of a Go that has it.
+func retried(state tls.ConnectionState) bool {
+	field := reflect.ValueOf(state).FieldByName("HelloRetryRequest")
+	return field.IsValid() && field.Bool()
 }
 
 func TestVersionsAndCiphers(t *testing.T) {

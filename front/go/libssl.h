@@ -59,6 +59,7 @@ typedef struct fip_conn {
     uint64_t code;        // first entry of the error queue
     int32_t alert;        // received alert, or -1
     int32_t messages;     // handshake messages received since the last data
+    int32_t retried;      // whether a HelloRetryRequest was sent or received
     char text[240];       // the error queue in words
 
     unsigned char *spill;
@@ -77,6 +78,7 @@ typedef struct {
     int32_t version;
     uint16_t cipher_id;
     int32_t resumed;
+    int32_t retried; // whether there was a HelloRetryRequest
     char cipher[64];
     char group[64];
     char signature[64];

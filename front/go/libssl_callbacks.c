@@ -35,12 +35,26 @@ void fip_keylog_line(const SSL *ssl, const char *line) {
     conn->events |= FIP_KEYLOG;
 }
 
+// Whether a handshake message is a HelloRetryRequest: a ServerHello with the random of RFC 8446, section
+// 4.1.3, which is behind the message's type and length (4 bytes) and the version (2).
+static int is_retry_request(const unsigned char *message, size_t len) {
+    static const unsigned char random[32] = {
+        0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+        0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+    };
+    enum { SERVER_HELLO = 2, RANDOM_AT = 6 };
+    return len >= RANDOM_AT + sizeof(random) && message[0] == SERVER_HELLO &&
+           memcmp(message + RANDOM_AT, random, sizeof(random)) == 0;
+}
+
 void fip_message(int is_sent, int version, int type, const void *bytes, size_t len, SSL *ssl, void *argument) {
     enum { HANDSHAKE = 22 };
-    (void)version, (void)bytes, (void)len, (void)argument;
-    if (is_sent || type != HANDSHAKE) return;
+    (void)version, (void)argument;
+    if (type != HANDSHAKE) return;
     fip_conn *conn = ossl.SSL_get_ex_data(ssl, 0);
-    if (conn != NULL && !fip_is_flooded(conn)) conn->messages++;
+    if (conn == NULL) return;
+    if (is_retry_request(bytes, len)) conn->retried = 1;
+    if (!is_sent && !fip_is_flooded(conn)) conn->messages++;
 }
 
 // --- how long a session may stand for a certificate -------------------------------------------------

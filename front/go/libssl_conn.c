@@ -325,6 +325,7 @@ void fip_conn_info(fip_conn *conn, fip_info *info) {
     ossl.ERR_clear_error();
     info->version = ossl.SSL_version(ssl);
     info->resumed = ossl.SSL_session_reused(ssl);
+    info->retried = conn->retried;
     const SSL_CIPHER *cipher = ossl.SSL_get_current_cipher(ssl);
     if (cipher != NULL) {
         info->cipher_id = ossl.SSL_CIPHER_get_protocol_id(cipher);

@@ -22,6 +22,7 @@ type nativeInfo struct {
 	version    uint16
 	cipherID   uint16
 	resumed    bool
+	retried    bool
 	cipher     string
 	group      string
 	signature  string
