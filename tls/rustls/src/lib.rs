@@ -14,6 +14,7 @@
 //!   of Gabion's key files and expanded once. A key that is stored elsewhere is a
 //!   [`RemoteKey`](signing::RemoteKey).
 //! - webpki verifies names and chains.
+//! - Programs can count key exchanges and signatures: see [`observer`].
 //! - No threads are started. The only global state is rustls's default provider, once
 //!   [`install_default`] was called, and the bounded cache of peers' public keys (see
 //!   [`verification`]).
@@ -49,6 +50,8 @@ compile_error!(
 pub mod certificate;
 mod error;
 pub mod groups;
+pub mod names;
+pub mod observer;
 mod schemes;
 pub mod signing;
 #[cfg(feature = "testing")]
@@ -85,6 +88,39 @@ pub fn provider() -> CryptoProvider {
         secure_random: &Random,
         key_provider: &signing::Keys,
     }
+}
+
+/// Returns the provider, which reports key exchanges and signatures to an observer.
+///
+/// rustls keeps parts of a provider as `'static` values, so each call leaks about 2 KiB. Call it
+/// once for each observer and clone the result.
+///
+/// # Examples
+/// ```
+/// use std::sync::atomic::{AtomicU64, Ordering};
+/// use gabion_rustls::observer::{KeyExchange, Observer};
+///
+/// #[derive(Debug, Default)]
+/// struct Metrics {
+///     hybrid: AtomicU64,
+///     other: AtomicU64,
+/// }
+///
+/// impl Observer for Metrics {
+///     fn key_exchange(&self, exchange: KeyExchange) {
+///         let is_hybrid = exchange.group == rustls::NamedGroup::X25519MLKEM768;
+///         let counter = if is_hybrid { &self.hybrid } else { &self.other };
+///         counter.fetch_add(1, Ordering::Relaxed);
+///     }
+/// }
+///
+/// static METRICS: Metrics = Metrics { hybrid: AtomicU64::new(0), other: AtomicU64::new(0) };
+/// let provider = gabion_rustls::provider_with_observer(&METRICS);
+/// assert_eq!(provider.kx_groups.len(), gabion_rustls::groups::DEFAULT.len());
+/// ```
+#[must_use]
+pub fn provider_with_observer(observer: &'static dyn observer::Observer) -> CryptoProvider {
+    observer::observed(provider(), observer)
 }
 
 /// Makes this provider the default of all configurations of this process that do not name one.

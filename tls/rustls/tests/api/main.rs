@@ -7,6 +7,7 @@ mod default;
 #[cfg(unix)]
 mod forks;
 mod groups;
+mod observer;
 mod pair;
 mod points;
 mod raw_keys;
