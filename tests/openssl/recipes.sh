@@ -208,11 +208,12 @@ recipes() {
     esac
 }
 
-# calls  how often the provider was called so far, whoever did the work: rows of 64 bytes, a name, an operation
-# and two counters (front/provider/src/stats.rs).
+# calls  prints how often the provider was called so far. The file has rows of 64 bytes after its header: a
+# name, an operation and two counters (front/provider/stats/src/lib.rs). The number of rows is at offset 12.
 calls() {
     [ -f "$GABION_STATS" ] || { echo 0 && return; }
-    od -A n -v -t u8 -w64 -j 64 "$GABION_STATS" | awk '{ sum += $7 } END { print sum + 0 }'
+    rows=$(od -A n -t u4 -j 12 -N 4 "$GABION_STATS")
+    od -A n -v -t u8 -w64 -j 64 -N $((rows * 64)) "$GABION_STATS" | awk '{ sum += $7 } END { print sum + 0 }'
 }
 
 # programs PREFIX  the programs and recipes that are there for 3.5 alone.

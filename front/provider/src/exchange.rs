@@ -17,6 +17,7 @@ use crate::key::Key;
 use crate::key_types::KeyType;
 use crate::provider::ProviderRef;
 use crate::stats::{self, Operation};
+use crate::tls;
 
 /// The dispatch table: which algorithm it is, the keys say.
 pub static TABLE: [Dispatch; 9] = [
@@ -47,13 +48,15 @@ struct Context {
     /// so.
     key: Option<(KeyType, Option<ExchangePrivateKey>)>,
     peer: Option<ExchangePublicKey>,
+    /// Whether our key, and the peer's, is a key share of TLS.
+    is_key_share: [bool; 2],
 }
 
 unsafe extern "C" fn newctx(context: *mut c_void) -> *mut c_void {
     // SAFETY: the core passes the context that this provider gave it.
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), null_mut(), || {
-        Ok(hand_over(Context { provider, key: None, peer: None }))
+        Ok(hand_over(Context { provider, key: None, peer: None, is_key_share: [false; 2] }))
     })
 }
 
@@ -68,6 +71,7 @@ unsafe extern "C" fn init(context: *mut c_void, key: *mut c_void, _: *const Para
         context.key = None;
         key.material().ok_or(missing(key.algorithm, "key material"))?;
         context.key = Some((key.algorithm, key.exchange_private().cloned()));
+        context.is_key_share[0] = key.is_key_share;
         Ok(1)
     })
 }
@@ -83,6 +87,7 @@ unsafe extern "C" fn set_peer(context: *mut c_void, peer: *mut c_void) -> c_int 
     let counter = stats::counter(peer.algorithm, Operation::Peer);
     counted(&peer.provider, counter, 0, |_| {
         context.peer = Some(peer.exchange_public()?);
+        context.is_key_share[1] = peer.is_key_share;
         Ok(1)
     })
 }
@@ -121,6 +126,9 @@ unsafe extern "C" fn derive(
         // SAFETY: the caller vouches for `room` bytes, which are enough.
         unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), expected) };
         *len = expected;
+        if context.is_key_share.contains(&true) {
+            tls::count_x25519();
+        }
         Ok(1)
     };
     if secret.is_null() {

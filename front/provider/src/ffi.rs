@@ -210,6 +210,11 @@ impl<'a> ParamsIn<'a> {
         None
     }
 
+    /// Returns whether the list has a parameter of that name.
+    pub fn has(self, key: &CStr) -> bool {
+        self.find(key).is_some()
+    }
+
     /// Returns whether the list is empty.
     pub fn is_empty(self) -> bool {
         // SAFETY: the caller of `new` vouches for a list with an end.

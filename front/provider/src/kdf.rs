@@ -18,7 +18,7 @@ use crate::border::{
 use crate::error::Failure;
 use crate::ffi::{AlgorithmEntry, Dispatch, Param, ParamsIn, ParamsOut, entry, function, name};
 use crate::provider::ProviderRef;
-use crate::stats;
+use crate::{stats, tls};
 
 /// The entry of the core's list.
 pub fn entry(properties: &'static CStr) -> AlgorithmEntry {
@@ -167,7 +167,9 @@ impl Context {
             Some(Mode::Expand) => {
                 let key = self.key.get();
                 let key = key.ok_or(Failure::Misuse("EXPAND_ONLY needs a `key`"))?;
-                Ok(expand_label(hash, key, label, self.data.get().unwrap_or_default(), out)?)
+                expand_label(hash, key, label, self.data.get().unwrap_or_default(), out)?;
+                tls::count_derivation(label.prefix, label.label);
+                Ok(())
             }
         }
     }

@@ -4,6 +4,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::null_mut;
 
 use gabion_engine::{ALGORITHMS, Engine, Error, Family, KemPrivateKey, KemPublicKey};
+use gabion_provider_stats::tls::Side;
 use zeroize::Zeroizing;
 
 use crate::border::{
@@ -17,6 +18,7 @@ use crate::key::Key;
 use crate::key_types::{KEY_TYPES, KeyType, at, for_each_key_type};
 use crate::provider::ProviderRef;
 use crate::stats::{self, Operation};
+use crate::tls;
 
 /// The dispatch tables, in the order of [`KEY_TYPES`]; only rows of KEMs are registered.
 pub static TABLES: [[Dispatch; 12]; KEY_TYPES.len()] = for_each_key_type!(table);
@@ -66,6 +68,8 @@ struct Context {
     provider: ProviderRef,
     algorithm: KeyType,
     role: Role,
+    /// Whether the key is a key share of TLS.
+    is_key_share: bool,
     /// Randomness for one encapsulation, given by a test.
     ikme: Option<Zeroizing<[u8; 32]>>,
 }
@@ -128,7 +132,8 @@ unsafe extern "C" fn newctx<const PLACE: usize>(context: *mut c_void) -> *mut c_
     let provider = unsafe { ProviderRef::new(context) };
     border(Some(&provider), null_mut(), || {
         let algorithm = at::<PLACE>();
-        Ok(hand_over(Context { provider, algorithm, role: Role::None, ikme: None }))
+        let (role, is_key_share, ikme) = (Role::None, false, None);
+        Ok(hand_over(Context { provider, algorithm, role, is_key_share, ikme }))
     })
 }
 
@@ -147,6 +152,7 @@ unsafe fn init(
         context.ikme = None;
         context.accept(key)?;
         context.role = role(key)?;
+        context.is_key_share = key.is_key_share;
         // SAFETY: the core passes a list with an end, or null.
         context.set(unsafe { ParamsIn::new(params) }).inspect_err(|_| context.role = Role::None)?;
         Ok(1)
@@ -256,6 +262,9 @@ unsafe extern "C" fn encapsulate(
             ciphertext.copy_from_nonoverlapping(made.as_ptr(), info.output.max());
             secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret);
         }
+        if context.is_key_share {
+            tls::count_kem(context.algorithm, Side::Server);
+        }
         Ok(1)
     })
 }
@@ -298,6 +307,9 @@ unsafe extern "C" fn decapsulate(
         )?;
         // SAFETY: the caller vouches for the room.
         unsafe { secret.copy_from_nonoverlapping(shared.as_ptr(), info.shared_secret) };
+        if context.is_key_share {
+            tls::count_kem(context.algorithm, Side::Client);
+        }
         Ok(1)
     })
 }

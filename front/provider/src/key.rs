@@ -126,6 +126,8 @@ pub struct Key {
     pub provider: ProviderRef,
     /// The algorithm.
     pub algorithm: KeyType,
+    /// Whether libssl generated it for a key share.
+    pub is_key_share: bool,
     material: OnceLock<Material>,
     /// The signer of a stateful key, whose material is only the public key.
     signer: Option<Arc<Signer>>,
@@ -145,7 +147,7 @@ pub const WORD: usize = 4;
 impl Key {
     /// A key without material.
     pub fn empty(provider: ProviderRef, algorithm: KeyType) -> Self {
-        Key { provider, algorithm, material: OnceLock::new(), signer: None }
+        Key { provider, algorithm, is_key_share: false, material: OnceLock::new(), signer: None }
     }
 
     /// A key with material.
@@ -159,6 +161,12 @@ impl Key {
         let algorithm = KeyType { algorithm: opened.algorithm, hash: None };
         let material = keys::Key::Public(opened.public);
         Key { signer: opened.signer, ..Key::with(provider, algorithm, material) }
+    }
+
+    /// Sets whether libssl generated the key for a key share.
+    pub fn for_key_share(mut self, is_key_share: bool) -> Self {
+        self.is_key_share = is_key_share;
+        self
     }
 
     /// Fills an empty key.

@@ -21,7 +21,7 @@ use crate::key::{self, Key, WORD};
 use crate::key_types::{KEY_TYPES, KeyType, at, for_each_key_type};
 use crate::provider::{Provider, ProviderRef};
 use crate::stats::{self, Operation};
-use crate::transfer;
+use crate::{tls, transfer};
 
 /// The dispatch tables, in the order of [`KEY_TYPES`].
 pub static TABLES: [[Dispatch; 21]; KEY_TYPES.len()] = for_each_key_type!(table);
@@ -144,6 +144,8 @@ struct Generation {
     /// Input keying material for X25519 keys of HPKE; it applies to every key of the context, as in
     /// the default provider.
     ikm: Option<Zeroizing<Vec<u8>>>,
+    /// Whether libssl generates the key for a key share.
+    is_key_share: bool,
 }
 
 /// Why a key cannot be made of a seed that came.
@@ -155,6 +157,7 @@ impl TakesParams for Generation {
     }
 
     fn set(&mut self, params: ParamsIn<'_>) -> Result<(), Failure> {
+        self.is_key_share |= tls::is_key_share(params);
         if self.algorithm.is_exchange() {
             return self.set_of_exchange(params);
         }
@@ -216,8 +219,8 @@ unsafe extern "C" fn gen_init<const PLACE: usize>(
             return Err(Failure::Misuse("only a key pair can be generated, not a public key"));
         }
         let algorithm = at::<PLACE>();
-        let (seed, ikm) = (None, None);
-        let mut generation = Generation { provider, algorithm, selection, seed, ikm };
+        let (seed, ikm, is_key_share) = (None, None, false);
+        let mut generation = Generation { provider, algorithm, selection, seed, ikm, is_key_share };
         // SAFETY: the core passes a list with an end, or null.
         generation.set(unsafe { ParamsIn::new(params) })?;
         Ok(hand_over(generation))
@@ -257,14 +260,15 @@ unsafe extern "C" fn generate(
     let Ok(generation) = (unsafe { borrow_mut::<Generation>(generation) }) else {
         return null_mut();
     };
-    let Generation { provider, algorithm, selection, .. } = *generation;
+    let Generation { provider, algorithm, selection, is_key_share, .. } = *generation;
     if selection & select::KEYPAIR == 0 && algorithm.info().kind != Kind::Signature {
         return border(Some(&provider), null_mut(), || {
-            Ok(hand_over(Key::empty(provider, algorithm)))
+            Ok(hand_over(Key::empty(provider, algorithm).for_key_share(is_key_share)))
         });
     }
     counted(&provider, stats::counter(algorithm, Operation::Keygen), null_mut(), |_| {
-        Ok(hand_over(Key::with(provider, algorithm, generation.material()?)))
+        let key = Key::with(provider, algorithm, generation.material()?);
+        Ok(hand_over(key.for_key_share(is_key_share)))
     })
 }
 

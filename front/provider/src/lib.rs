@@ -13,7 +13,7 @@
 //!       +-- EVP_KDF_derive ---> kdf -------------+
 //!       +-- OSSL_STORE -------> store --> stateful: keys that signing uses up, in files (gabion_state)
 //!                                  |
-//!                                  +--> stats: calls and errors, for GABION_STATS
+//!                                  +--> stats: calls and errors, and (tls) handshakes, for GABION_STATS
 //! ```
 //!
 //! It uses no symbol of libcrypto, only functions that the core passes in, so one file serves every
@@ -50,6 +50,7 @@ mod stats;
 mod stderr;
 mod store;
 mod tables;
+mod tls;
 mod transfer;
 
 use std::ffi::{c_char, c_int, c_void};

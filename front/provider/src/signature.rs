@@ -28,6 +28,7 @@ use crate::key_types::{KEY_TYPES, KeyType, algorithm_identifier, at, for_each_ke
 use crate::provider::ProviderRef;
 use crate::stateful::Signer;
 use crate::stats::{self, Operation};
+use crate::tls;
 
 /// The dispatch tables, in the order of [`KEY_TYPES`]; only rows of signatures are
 /// registered.
@@ -516,6 +517,9 @@ unsafe fn write_signature(
         }
         // SAFETY: the caller vouches for the room that was checked above.
         unsafe { signature.copy_from_nonoverlapping(made.as_ptr(), made.len()) };
+        if let Some(Some(message)) = message {
+            tls::count_signature(context.algorithm, message, true);
+        }
         signature_len.into_iter().for_each(|len| *len = made.len());
         Ok(1)
     })
@@ -571,7 +575,11 @@ unsafe extern "C" fn verify(
     counted(&context.provider, stats::counter(context.algorithm, Operation::Verify), 0, |_| {
         let message = message.ok_or(Failure::Misuse("no message was given to verify"))?;
         let signature = signature.ok_or(Failure::Misuse("no signature was given"))?;
-        context.verify(MessageInput::Whole(message), signature)
+        let answer = context.verify(MessageInput::Whole(message), signature)?;
+        if answer == 1 {
+            tls::count_signature(context.algorithm, message, false);
+        }
+        Ok(answer)
     })
 }
 

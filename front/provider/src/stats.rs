@@ -1,48 +1,56 @@
-//! The counters of the provider: a row for each algorithm and operation.
+//! The provider's counters: a row for each algorithm and operation, and TLS events by program.
 
 use std::path::PathBuf;
 
 use gabion_engine::{Kind, watch_devices};
-use gabion_provider_stats::{Counters, STATS_VARIABLE, Table};
+use gabion_provider_stats::tls::ProgramName;
+use gabion_provider_stats::{Counters, Names, STATS_VARIABLE, Table};
 use once_cell::race::OnceBox;
 
 use crate::key_types::{KEY_TYPES, KeyType};
 use crate::settings;
 use crate::stderr::print_line;
+use crate::tls;
 
 pub use gabion_provider_stats::{Counter, Operation};
 
-/// Of each algorithm: keygen, import, export, and two of its kind.
+/// Rows per algorithm: keygen, import, export, and two that depend on its kind.
 const OPERATIONS: usize = 5;
-/// Rows of key pairs from a pool follow those: one for each KEM and key exchange, which come first
-/// in [`KEY_TYPES`].
+/// The first row of key pairs from a pool: one for each KEM and key exchange, which come first in
+/// [`KEY_TYPES`].
 const POOLED: usize = KEY_TYPES.len() * OPERATIONS;
-const EPHEMERAL: usize = 11;
-/// Operations in paused jobs come next, a row for each algorithm.
+/// The number of KEMs and key exchanges.
+pub const EPHEMERAL: usize = 11;
+/// The first row of operations in paused jobs, one for each algorithm.
 const PAUSED: usize = POOLED + EPHEMERAL;
-/// Operations on a GPU, a row for each algorithm.
+/// The first row of operations on a GPU, one for each algorithm.
 const GPU: usize = PAUSED + KEY_TYPES.len();
-/// The key schedule of TLS 1.3, behind all algorithms.
+/// The row of the key schedule of TLS 1.3.
 const KEY_SCHEDULE: usize = GPU + KEY_TYPES.len();
 const ROWS: usize = KEY_SCHEDULE + 1;
 
-/// The counter of an operation.
+/// Returns the counter of an operation.
 pub fn counter(algorithm: KeyType, operation: Operation) -> &'static Counter {
     &counters().rows()[place(algorithm, operation)]
 }
 
-/// The counter of the key schedule of TLS 1.3.
+/// Returns the counter of the key schedule of TLS 1.3.
 pub fn key_schedule() -> &'static Counter {
     &counters().rows()[KEY_SCHEDULE]
 }
 
-/// Counts that the provider was loaded; opens the file.
+/// Counts a TLS event of this program.
+pub fn count_tls(column: usize) {
+    counters().count_tls(column);
+}
+
+/// Opens the file, and counts that the provider was loaded.
 pub fn count_load() {
     counters().count_load();
     watch_devices(count_device);
 }
 
-/// Counts a batch that a GPU was asked for. Those of hybrids and composites count for their parts.
+/// Counts a batch on a GPU. Batches of hybrids and composites count for their parts.
 fn count_device(batch: &gabion_engine::DeviceCounts) {
     let key_type = KeyType { algorithm: batch.algorithm, hash: None };
     if KEY_TYPES.contains(&key_type) {
@@ -50,14 +58,15 @@ fn count_device(batch: &gabion_engine::DeviceCounts) {
     }
 }
 
-/// Made by every thread that is first, and one is kept: a forked child would wait for ever for a
-/// lock that a thread of its parent holds.
-fn counters() -> &'static Counters<ROWS> {
-    static COUNTERS: OnceBox<Counters<ROWS>> = OnceBox::new();
-    static IN_MEMORY: Table<ROWS> = Table::nameless();
+/// Returns the counters. If several threads are first, each opens them and one result is kept: a
+/// forked child would wait forever for a lock that a thread of its parent holds.
+fn counters() -> &'static Counters<ROWS, { tls::COLUMNS }> {
+    static COUNTERS: OnceBox<Counters<ROWS, { tls::COLUMNS }>> = OnceBox::new();
+    static IN_MEMORY: Table<ROWS, { tls::COLUMNS }> = Table::nameless();
+    const NAMES: Names = Names { row, column: tls::column };
     COUNTERS.get_or_init(|| {
         let named = settings::variable_os(STATS_VARIABLE).map(PathBuf::from);
-        let made = named.map(|path| Counters::open(&path, row));
+        let made = named.map(|path| Counters::open(&path, NAMES, &ProgramName::current()));
         Box::new(match made {
             None => Counters::in_memory(&IN_MEMORY),
             Some(Ok(counters)) => counters,
@@ -73,7 +82,7 @@ fn counters() -> &'static Counters<ROWS> {
     })
 }
 
-/// The operations of a kind of algorithm, in the order of the rows.
+/// Returns the operations of a kind of algorithm, in the order of the rows.
 fn operations(kind: Kind) -> [Operation; OPERATIONS] {
     let [first, second] = match kind {
         Kind::Kem => [Operation::Encaps, Operation::Decaps],
@@ -83,7 +92,7 @@ fn operations(kind: Kind) -> [Operation; OPERATIONS] {
     [Operation::Keygen, Operation::Import, Operation::Export, first, second]
 }
 
-/// The row of an operation.
+/// Returns the row of an operation.
 fn place(algorithm: KeyType, operation: Operation) -> usize {
     let of_algorithm = |place| algorithm.index() * OPERATIONS + place;
     match operation {

@@ -199,7 +199,7 @@ mod tests {
             calls: 1,
             errors: *errors,
         });
-        Snapshot { loads: 1, rows: rows.collect() }
+        Snapshot { loads: 1, rows: rows.collect(), ..Snapshot::default() }
     }
 
     fn both(errors: u64) -> (Snapshot, Snapshot) {

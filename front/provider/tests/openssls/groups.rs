@@ -88,6 +88,22 @@ fn counted_x25519() -> [u64; 5] {
     [rows[0].calls, rows[1].calls, rows[2].calls, rows[3].calls, errors]
 }
 
+/// The TLS events that this process counted.
+fn counted_tls(kind: &str, side: Option<&str>, name: &str) -> u64 {
+    let file = std::env::var_os("GABION_STATS").unwrap();
+    let rows = stats::read(Path::new(&file)).unwrap().tls;
+    let is_it = |row: &&stats::TlsRow| {
+        (row.kind.as_str(), row.side.as_deref(), row.name.as_str()) == (kind, side, name)
+    };
+    rows.iter().filter(is_it).map(|row| row.count).sum()
+}
+
+/// Key exchanges of a group as client and as server, and completed handshakes.
+fn counted_handshakes(group: &str) -> [u64; 3] {
+    let exchanges = |side| counted_tls("key_exchange", Some(side), group);
+    [exchanges("client"), exchanges("server"), counted_tls("handshake", None, "TLSv1.3")]
+}
+
 fn kem_of(group: &str) -> &'static str {
     group.parse::<Algorithm>().unwrap().name()
 }
@@ -108,6 +124,7 @@ fn handshakes() {
     for group in GROUPS.into_iter().chain(pure) {
         for (client, server) in EVERY_WAY {
             let before = counted(kem_of(group));
+            let tls_before = counted_handshakes(group);
             let ends = (sides.client(client, Some(group)), sides.server(server, Some(group)));
             for _ in 0..3 {
                 let outcome = SSL.handshake(&ends.0, &ends.1, |_, _| ());
@@ -119,6 +136,8 @@ fn handshakes() {
             // A client makes a key and opens; a server takes a share in and encapsulates.
             let wanted = [before[0] + c, before[1] + s, before[2] + s, before[3] + c, before[4]];
             assert_eq!(after, wanted, "{group}: {client:?} -> {server:?}");
+            let wanted = [tls_before[0] + c, tls_before[1] + s, tls_before[2] + c + s];
+            assert_eq!(counted_handshakes(group), wanted, "{group}: {client:?} -> {server:?}");
             // The hybrid is ours as a whole: its ML-KEM does not count by itself.
         }
     }
@@ -149,6 +168,7 @@ fn classical() {
     for old in [false, true] {
         for (client, server) in EVERY_WAY {
             let before = counted_x25519();
+            let tls_before = counted_tls("key_exchange", None, "x25519");
             let end = |end: End<'static>| if old { end.with_tls_1_2() } else { end };
             // In TLS 1.2 the list also says which curves certificates may have.
             let groups = Some("x25519:secp256r1");
@@ -159,6 +179,8 @@ fn classical() {
             let ours = [client, server].iter().filter(|side| **side == Side::Gabion).count() as u64;
             let more: Vec<u64> = counted_x25519().iter().zip(before).map(|(a, b)| a - b).collect();
             assert_eq!(more, [ours, ours, ours, ours, 0], "{client:?} -> {server:?}, old: {old}");
+            let counted = counted_tls("key_exchange", None, "x25519") - tls_before;
+            assert_eq!(counted, ours, "{client:?} -> {server:?}, old: {old}");
         }
     }
     // Of two shares the second is ours, too, and nothing in the ClientHello tells.
@@ -276,6 +298,7 @@ fn their_hybrids() {
     let more: Vec<u64> =
         counted("ML-KEM-1024").iter().zip(before).map(|(after, before)| after - before).collect();
     assert_eq!((more[0], more[2..].to_vec()), (1, vec![1, 1, 0]), "{more:?}");
+    assert_eq!(counted_handshakes("MLKEM1024"), [0; 3], "not a key share");
 
     let group = "curveSM2MLKEM768";
     // SAFETY: a number.
@@ -290,6 +313,7 @@ fn their_hybrids() {
         let (c, s) = (u64::from(client == Side::Gabion), u64::from(server == Side::Gabion));
         let wanted = [before[0] + c, before[2] + s, before[3] + c, before[4]];
         assert_eq!([after[0], after[2], after[3], after[4]], wanted, "{client:?} -> {server:?}");
+        assert_eq!(counted_handshakes("MLKEM768")[..2], [0; 2], "the group is curveSM2MLKEM768");
     }
 }
 

@@ -32,7 +32,14 @@ fn both() -> (TestFolder, Context) {
     (place, context)
 }
 
-/// Returns one derivation by each provider, Gabion's and the default one.
+/// The completed handshakes that this process counted.
+fn counted_handshakes() -> u64 {
+    let file = std::env::var_os("GABION_STATS").unwrap();
+    let rows = stats::read(Path::new(&file)).unwrap().tls;
+    rows.iter().filter(|row| row.kind == "handshake").map(|row| row.count).sum()
+}
+
+/// The same derivation by ours and by the default provider.
 fn pair(context: &Context) -> [Kdf; 2] {
     let pair = [OURS, STOCK].map(|query| context.kdf(NAME, query).unwrap());
     assert_eq!([&pair[0].provider[..], &pair[1].provider[..]], ["gabion", "default"]);
@@ -352,6 +359,7 @@ fn connections() {
             let to = to.with_suite(suite);
             let what = format!("{suite}: {client:?} -> {server:?}");
             let before = counted();
+            let handshakes_before = counted_handshakes();
             assert_eq!(ssl.resume(&from, &to), Resumption::EarlyData, "{what}");
             let after = counted();
             let ours = [client, server].iter().filter(|&&side| side == Side::Gabion).count() as u64;
@@ -359,6 +367,8 @@ fn connections() {
             let calls = after.0 - before.0;
             assert!(calls >= 40 * ours && (ours > 0 || calls == 0), "{what}: {calls}");
             assert_eq!(after.1, before.1, "{what}");
+            // The resumed one, too, and once each, although both sides change their keys.
+            assert_eq!(counted_handshakes() - handshakes_before, 2 * ours, "{what}");
         }
     }
 }

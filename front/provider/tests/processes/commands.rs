@@ -180,7 +180,7 @@ fn counters_that_cannot_be_kept_are_told() {
     std::fs::write(place.path("stats"), b"somebody's file").unwrap();
     let words = "genpkey -algorithm ML-KEM-512 -out key.pem";
     let text = place.openssl(Side::Gabion, words);
-    assert!(text.contains("is no counters file of this version of Gabion"), "{text}");
+    assert!(text.contains("is not a counters file of this version of Gabion"), "{text}");
     assert_eq!(place.bytes("stats"), b"somebody's file");
     let output = place
         .command(Side::Gabion, words)

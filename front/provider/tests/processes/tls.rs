@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use gabion_provider_testing::{Side, TestFolder};
 
@@ -116,8 +116,96 @@ fn either_side_alone_and_both() {
             assert_eq!(counted(kem, "keygen"), ours(client_side, 3), "{what}");
             // The handshake's signature and the leaf's, by the trusted key.
             assert_eq!(counted(algorithm, "verify"), ours(client_side, 6), "{what}");
+            let scheme = format!("mldsa{}", &algorithm[7..]);
+            let mut expected = Vec::new();
+            for (side, name) in [(client_side, "client"), (server_side, "server")] {
+                if side == Gabion {
+                    expected.push(format!("openssl {name} key_exchange {group} 3"));
+                    expected.push(format!("openssl {name} server_sig {scheme} 3"));
+                }
+            }
+            let both = ours(client_side, 3) + ours(server_side, 3);
+            expected.push(format!("openssl - handshake TLSv1.3 {both}"));
+            expected.sort();
+            assert_eq!(tls_events(&place), expected, "{what}");
         }
     }
+}
+
+/// The TLS events in the counters: program, side, kind, name and count.
+fn tls_events(place: &TestFolder) -> Vec<String> {
+    let rows = place.stats().tls.into_iter().map(|row| {
+        let side = row.side.as_deref().unwrap_or("-");
+        format!("{} {side} {} {} {}", row.program, row.kind, row.name, row.count)
+    });
+    let mut events: Vec<String> = rows.collect();
+    events.sort();
+    events
+}
+
+/// Two programs with one file; a client with a certificate, resumption, a group and a certificate
+/// that other providers serve, and operations that do not belong to TLS.
+#[test]
+fn tls_events_are_counted_by_program() {
+    let place = TestFolder::new();
+    certificates(&place, "ML-DSA-44");
+    std::fs::copy(gabion_provider_testing::prefix().join("bin/openssl"), place.path("client"))
+        .unwrap();
+    let group = "X25519MLKEM768";
+    let server = Server::start(&place, Side::Gabion, group, "-CAfile ca.pem -Verify 1");
+    let connect = |port: u16, options: &str| {
+        let words = format!("s_client -connect 127.0.0.1:{port} -CAfile ca.pem {options}");
+        let openssl = place.command(Side::Gabion, &words);
+        let mut command = Command::new(place.path("client"));
+        command.args(openssl.get_args()).current_dir(place.path(""));
+        for (name, value) in openssl.get_envs() {
+            value.map(|value| command.env(name, value));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut client = command.spawn().unwrap();
+        client.stdin.take().unwrap().write_all(b"Q\n").unwrap();
+        let output = client.wait_with_output().unwrap();
+        let text = gabion_provider_testing::all_text(&output);
+        assert!(output.status.success() && text.contains("Verification: OK"), "{text}");
+        text
+    };
+    let certificate = "-cert chain.pem -key leaf.key";
+    connect(server.port, certificate);
+    // pkeyutl and x509 use the same algorithms outside of TLS.
+    place.openssl(Side::Gabion, "genpkey -algorithm ML-KEM-768 -out kem.key");
+    place.openssl(Side::Gabion, "pkey -in kem.key -pubout -out kem.pub");
+    place.openssl(Side::Gabion, "pkeyutl -encap -inkey kem.pub -pubin -secret s1 -out ct");
+    place.openssl(Side::Gabion, "pkeyutl -decap -inkey kem.key -secret s2 -in ct");
+    place.openssl(Side::Gabion, "dgst -sign leaf.key -out sig chain.pem");
+    place.openssl(Side::Gabion, "verify -CAfile ca.pem chain.pem");
+    let mut expected = vec![
+        "client - handshake TLSv1.3 1".to_owned(),
+        format!("client client key_exchange {group} 1"),
+        "client client client_sig mldsa44 1".to_owned(),
+        "client client server_sig mldsa44 1".to_owned(),
+        "openssl - handshake TLSv1.3 1".to_owned(),
+        format!("openssl server key_exchange {group} 1"),
+        "openssl server client_sig mldsa44 1".to_owned(),
+        "openssl server server_sig mldsa44 1".to_owned(),
+    ];
+    expected.sort();
+    assert_eq!(tls_events(&place), expected);
+    drop(server);
+
+    // A handshake with P-256 and ECDSA is completed, and nothing else of it is seen.
+    place.openssl(
+        Side::Stock,
+        "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout leaf.key -subj \
+         /CN=localhost -days 2 -out chain.pem",
+    );
+    std::fs::copy(place.path("chain.pem"), place.path("ca.pem")).unwrap();
+    std::fs::remove_file(place.path("stats")).unwrap();
+    let server = Server::start(&place, Side::Gabion, "secp256r1", "");
+    connect(server.port, "-sess_out session");
+    let text = connect(server.port, "-sess_in session");
+    assert!(text.contains("\nReused, "), "{text}");
+    let expected = ["client - handshake TLSv1.3 2", "openssl - handshake TLSv1.3 2"];
+    assert_eq!(tls_events(&place), expected);
 }
 
 #[test]
