@@ -19,7 +19,7 @@ use crate::table::{Align, Table};
 ///   gabion doctor
 ///
 /// Each check reports ok, off (missing, but not required) or broken, and how to fix it. Exits 1 if
-/// something is broken. --stats prints the counters of a program that runs with GABION_STATS=FILE
+/// something is broken. --stats prints the counters of programs that run with GABION_STATS=FILE
 /// instead. --measure-gpu first measures, for each GPU, the batch size from which it is faster than
 /// one core, and saves the result for programs that start later.
 #[derive(clap::Parser)]
@@ -145,19 +145,7 @@ fn print(checks: &[Check]) -> Result<(), Failure> {
 fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
     let snapshot = stats::read(file).map_err(|cause| Failure::Usage(cause.to_string()))?;
     if as_json {
-        let rows: Vec<_> = snapshot
-            .rows
-            .iter()
-            .map(|row| {
-                json!({
-                    "algorithm": row.algorithm,
-                    "operation": row.operation,
-                    "calls": row.calls,
-                    "errors": row.errors,
-                })
-            })
-            .collect();
-        say!("{}", json!({ "file": file, "loads": snapshot.loads, "counters": rows }));
+        say!("{}", counters_json(file, &snapshot));
         return Ok(0);
     }
     let (name, loads) = (crate::files::shown(file, "-"), style::count(snapshot.loads, "time"));
@@ -176,8 +164,55 @@ fn counters(file: &std::path::Path, as_json: bool) -> Result<u8, Failure> {
     }
     if none {
         say!("no operation was performed by gabion");
-    } else {
-        crate::stdout::print(format_args!("{table}"))?;
+        return Ok(0);
+    }
+    crate::stdout::print(format_args!("{table}"))?;
+    if !snapshot.tls.is_empty() {
+        say!("\nTLS:");
+        crate::stdout::print(format_args!("{}", tls_table(&snapshot)))?;
     }
     Ok(0)
+}
+
+fn counters_json(file: &std::path::Path, snapshot: &stats::Snapshot) -> serde_json::Value {
+    let counters = snapshot.rows.iter().map(|row| {
+        json!({
+            "algorithm": row.algorithm,
+            "operation": row.operation,
+            "calls": row.calls,
+            "errors": row.errors,
+        })
+    });
+    let tls = snapshot.tls.iter().map(|row| {
+        json!({
+            "program": row.program,
+            "side": row.side,
+            "event": row.kind,
+            "name": row.name,
+            "count": row.count,
+        })
+    });
+    json!({
+        "file": file,
+        "loads": snapshot.loads,
+        "counters": counters.collect::<Vec<_>>(),
+        "tls": tls.collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the TLS counters that are not zero, as a table.
+fn tls_table(snapshot: &stats::Snapshot) -> Table {
+    let mut table = Table::new(&[
+        ("program", Align::Left),
+        ("side", Align::Left),
+        ("event", Align::Left),
+        ("name", Align::Left),
+        ("count", Align::Right),
+    ]);
+    for row in &snapshot.tls {
+        let side = row.side.as_deref().unwrap_or("-");
+        let cells = [row.program.as_str(), side, &row.kind, &row.name].map(crate::failure::plain);
+        table.row(cells.into_iter().chain([row.count.to_string()]));
+    }
+    table
 }
