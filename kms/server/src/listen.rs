@@ -11,15 +11,19 @@ use std::time::Duration;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::server::Acceptor;
+use rustls::{ServerConfig, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixSocket, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio_rustls::LazyConfigAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::error::Error;
 use crate::http::{self, RequestContext};
 use crate::net::connection_limits::ConnectionPermit;
+use crate::net::handshakes;
 use crate::net::options::Listen;
 use crate::net::peer::ConnectionPeer;
 use crate::net::tls::Tls;
@@ -51,7 +55,7 @@ pub enum Listener {
 
 /// The stream of an accepted connection.
 enum AcceptedStream {
-    Tls(TcpStream, SocketAddr, TlsAcceptor),
+    Tls(TcpStream, SocketAddr, Arc<ServerConfig>),
     Unix(UnixStream),
 }
 
@@ -117,7 +121,7 @@ impl Listener {
             Listener::Tls(socket, tls) => {
                 let (stream, from) = socket.accept().await?;
                 stream.set_nodelay(true)?;
-                Ok(AcceptedStream::Tls(stream, from, TlsAcceptor::from(tls.config())))
+                Ok(AcceptedStream::Tls(stream, from, tls.config()))
             }
             Listener::Unix(socket, _) => Ok(AcceptedStream::Unix(socket.accept().await?.0)),
         }
@@ -185,11 +189,13 @@ async fn connection(
 ) {
     match accepted {
         // If the handshake fails, no error can be reported to the client.
-        AcceptedStream::Tls(stream, from, tls) => {
-            let Ok(Ok(stream)) = timeout(HANDSHAKE, tls.accept(stream)).await else {
+        AcceptedStream::Tls(stream, from, config) => {
+            let Ok(Ok((stream, scheme))) = timeout(HANDSHAKE, handshake(stream, config)).await
+            else {
                 shared.state.count_failed_handshake();
                 return;
             };
+            shared.state.handshakes.count(stream.get_ref().1, scheme);
             let chain = stream.get_ref().1.peer_certificates().unwrap_or_default();
             let from = ConnectionPeer::new(Some(from.ip().to_canonical()), chain);
             serve_connection(stream, from, shared, end).await;
@@ -198,6 +204,17 @@ async fn connection(
             serve_connection(stream, ConnectionPeer::new(None, &[]), shared, end).await
         }
     }
+}
+
+/// Performs a handshake. Returns the signature scheme of the server, too, which a resumed session
+/// does not use.
+async fn handshake(
+    stream: TcpStream,
+    config: Arc<ServerConfig>,
+) -> io::Result<(TlsStream<TcpStream>, Option<SignatureScheme>)> {
+    let start = LazyConfigAcceptor::new(Acceptor::default(), stream).await?;
+    let scheme = handshakes::scheme_for(&config, start.client_hello());
+    Ok((start.into_stream(config).await?, scheme))
 }
 
 /// Serves a connection until it closes. When the server ends, the current request is still

@@ -60,6 +60,10 @@ const HELP: &[(&str, &str)] = &[
         "kms_tls_client_revocations_not_after_seconds",
         "Earliest expiry time of the revocation lists, in seconds since 1970.",
     ),
+    (
+        "kms_tls_handshakes_total",
+        "Completed TLS handshakes by version, key exchange group and the server's signature scheme.",
+    ),
     ("kms_tls_reload_failures_total", "Failed reloads of the TLS files."),
     ("kms_tls_reloads_total", "Reloads of the TLS files."),
     ("kms_together_len", "Old name of kms_coalesced_len, which replaces it in the next release."),

@@ -7,6 +7,7 @@ use super::service_host::ServiceHost;
 use crate::error::Error;
 use crate::net::client_certificates::ClientVerifier;
 use crate::net::connection_limits::ConnectionLimits;
+use crate::net::handshakes::Handshakes;
 use crate::net::memory_budget::MemoryBudget;
 use crate::net::options::Options;
 use crate::net::tls::Tls;
@@ -26,6 +27,8 @@ pub struct State {
     pub upload_limits: Arc<UploadLimits>,
     /// The number of connections that were closed because of the limit per address.
     refused: AtomicU64,
+    /// The completed TLS handshakes.
+    pub handshakes: Handshakes,
     /// The number of TLS handshakes that failed or timed out.
     handshakes_failed: AtomicU64,
     /// The OpenAPI description.
@@ -79,6 +82,7 @@ impl State {
             budget: MemoryBudget::new(options.body_max),
             upload_limits: UploadLimits::new(options),
             refused: AtomicU64::new(0),
+            handshakes: Handshakes::default(),
             handshakes_failed: AtomicU64::new(0),
             description,
             is_draining: AtomicBool::new(false),
@@ -146,6 +150,7 @@ impl State {
         let refused = self.refused.load(Ordering::Relaxed);
         text.push_str("# TYPE kms_connections_refused_total counter\n");
         text.push_str(&format!("kms_connections_refused_total {refused}\n"));
+        text.push_str(&self.handshakes.text());
         let failed = self.handshakes_failed.load(Ordering::Relaxed);
         text.push_str("# TYPE kms_handshakes_failed_total counter\n");
         text.push_str(&format!("kms_handshakes_failed_total {failed}\n"));

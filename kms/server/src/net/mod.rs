@@ -2,6 +2,7 @@
 
 pub mod client_certificates;
 pub mod connection_limits;
+pub mod handshakes;
 pub mod memory_budget;
 pub mod options;
 pub mod peer;

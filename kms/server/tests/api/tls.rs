@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 
 use gabion_kms_server::attenuate_token;
 use gabion_kms_server::dev::Dev;
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, SignatureScheme, StreamOwned};
 
 use super::{client, create, server};
 
@@ -21,25 +22,79 @@ fn connected(server: &Dev) -> TcpStream {
     stream
 }
 
-/// Returns the status of the response to a request over TLS.
-fn asked(server: &Dev, request: &str) -> String {
+fn config(server: &Dev, provider: CryptoProvider) -> Arc<ClientConfig> {
     let mut roots = RootCertStore::empty();
     for root in CertificateDer::pem_file_iter(server.authorities()).unwrap() {
         // One of them is of an algorithm that this side need not know.
         let _ = roots.add(root.unwrap());
     }
-    let config = ClientConfig::builder_with_provider(Arc::new(gabion_rustls::provider()))
+    let config = ClientConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(&[&rustls::version::TLS13])
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
+    Arc::new(config)
+}
+
+/// Sends a request on a new connection.
+fn sent(
+    server: &Dev,
+    config: Arc<ClientConfig>,
+    request: &str,
+) -> StreamOwned<ClientConnection, TcpStream> {
     let name = "127.0.0.1".try_into().unwrap();
-    let session = ClientConnection::new(Arc::new(config), name).unwrap();
+    let session = ClientConnection::new(config, name).unwrap();
     let mut stream = StreamOwned::new(session, connected(server));
     stream.write_all(request.as_bytes()).unwrap();
+    stream
+}
+
+/// The status of what is answered to a request over TLS.
+fn asked(server: &Dev, request: &str) -> String {
+    let mut stream = sent(server, config(server, gabion_rustls::provider()), request);
     let mut answer = [0; 12];
     stream.read_exact(&mut answer).unwrap();
     String::from_utf8(answer[9..].to_vec()).unwrap()
+}
+
+/// Handshakes are counted by group and by the signature scheme of the certificate that the client
+/// got; a resumed one has no signature, and a failed one is not counted.
+#[test]
+fn handshakes_are_counted_in_the_metrics() {
+    let server = server();
+    let request = "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let metrics = |config: &Arc<ClientConfig>| {
+        let mut stream = sent(&server, Arc::clone(config), request);
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let lines = answer.lines().filter(|line| line.starts_with("kms_tls_handshakes_total{"));
+        lines.map(|line| line["kms_tls_handshakes_total{".len()..].to_owned()).collect::<Vec<_>>()
+    };
+    let ours = config(&server, gabion_rustls::provider());
+    let hybrid = |signature: &str, count: u64| {
+        format!("version=\"TLSv1.3\",group=\"X25519MLKEM768\",signature=\"{signature}\"}} {count}")
+    };
+    assert_eq!(metrics(&ours), [hybrid("mldsa65", 1)]);
+    assert_eq!(metrics(&ours), [hybrid("none", 1), hybrid("mldsa65", 1)]);
+    // A client without post-quantum groups and signatures gets the other certificate.
+    let mut classical = rustls::crypto::aws_lc_rs::default_provider();
+    classical.kx_groups = vec![rustls::crypto::aws_lc_rs::kx_group::SECP256R1];
+    let algorithms = &mut classical.signature_verification_algorithms;
+    let is_classical = |scheme: &SignatureScheme| !format!("{scheme:?}").starts_with("ML_DSA");
+    let mapping = algorithms.mapping.iter().filter(|(scheme, _)| is_classical(scheme));
+    algorithms.mapping = mapping.copied().collect::<Vec<_>>().leak();
+    let classical = config(&server, classical);
+    let counted = metrics(&classical);
+    assert!(
+        counted.contains(
+            &"version=\"TLSv1.3\",group=\"secp256r1\",signature=\"ecdsa_secp256r1_sha256\"} 1"
+                .to_owned()
+        )
+    );
+    let mut failed = connected(&server);
+    failed.write_all(b"\x16\x03\x01\x00\x05hello").unwrap();
+    let _ = failed.read(&mut [0; 100]);
+    assert_eq!(metrics(&ours).len(), 3);
 }
 
 /// Every field by which a proxy says for whom it asks.
