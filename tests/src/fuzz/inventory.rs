@@ -1,4 +1,4 @@
-//! What an inventory reads: certificates, files with keys, CBOMs and results of probes.
+//! Input of inventories: certificates, files with keys, CBOMs and results of probes.
 //!
 //! The first byte says which.
 

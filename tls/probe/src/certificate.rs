@@ -1,8 +1,8 @@
 //! Summaries of X.509 certificates (RFC 5280): names, validity, algorithms.
 //!
-//! The reader is strict: DER only, no trailing bytes, fields in their order. It copies what it
-//! returns and nothing else, so memory is bounded by the size of the certificate. It verifies
-//! nothing; that is the task of webpki.
+//! The reader is strict: DER only, no trailing bytes, fields in their order. Memory is bounded by
+//! the size of the certificate, because only the returned fields are copied. Signatures are not
+//! verified; that is the task of webpki.
 
 use pkcs8::ObjectIdentifier;
 use pkcs8::der::asn1::{AnyRef, BitStringRef, OctetStringRef};
@@ -53,7 +53,7 @@ pub enum CertificateError {
     Malformed {
         /// The field.
         field: &'static str,
-        /// What the DER reader found.
+        /// The error of the DER reader.
         cause: der::Error,
     },
     /// The two identifiers of the signature algorithm differ (RFC 5280, section 4.1.1.2).
@@ -81,7 +81,7 @@ where
 
 /// Returns a reader of the content of a structure with this tag.
 fn open<'a>(any: AnyRef<'a>, tag: Tag, field: &'static str) -> Result<SliceReader<'a>> {
-    any.tag().assert_eq(tag).map_err(|cause| in_field(field)(cause.into()))?;
+    any.tag().assert_eq(tag).map_err(in_field(field))?;
     SliceReader::new(any.value()).map_err(in_field(field))
 }
 
@@ -118,10 +118,7 @@ impl Certificate {
             u8::from_der(version.value()).map_err(in_field("version"))?;
         }
         let serial: AnyRef<'_> = next(&mut fields, "serial number")?;
-        serial
-            .tag()
-            .assert_eq(Tag::Integer)
-            .map_err(|cause| in_field("serial number")(cause.into()))?;
+        serial.tag().assert_eq(Tag::Integer).map_err(in_field("serial number"))?;
         let inner: AlgorithmIdentifierRef<'_> = next(&mut fields, "signature algorithm")?;
         if inner != algorithm {
             return Err(CertificateError::SignatureMismatch);
@@ -428,6 +425,16 @@ mod tests {
         let longer = [&der[..], &[0]].concat();
         let error = Certificate::parse(&longer).unwrap_err().to_string();
         assert!(error.contains("structure is malformed"), "{error}");
+        // One more field in the certificate, and one more in the TBSCertificate.
+        let content = AnyRef::from_der(&der).unwrap().value();
+        let mut fields = SliceReader::new(content).unwrap();
+        let signed = fields.tlv_bytes().unwrap();
+        let rest = &content[signed.len()..];
+        let signed = AnyRef::from_der(signed).unwrap().value();
+        let signed = tlv(0x30, &[signed, &[5, 0]]);
+        for wrong in [tlv(0x30, &[content, &[5, 0]]), tlv(0x30, &[&signed, rest])] {
+            assert!(Certificate::parse(&wrong).is_err());
+        }
         for at in 0..der.len() {
             for bit in 0..8 {
                 let mut garbled = der.clone();

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use crate::harness::Work;
 
-/// Makes a key and a self-signed certificate with the system's openssl; `false` if there is none.
+/// Makes a key and a self-signed certificate with the system's openssl. Returns `false` if that
+/// fails, for example because openssl is not installed.
 fn certificate(work: &Work, name: &str, algorithm: &[&str], days: &str) -> bool {
     let mut command = Command::new("openssl");
     let (key, file) = (format!("{name}.key"), format!("{name}.crt"));

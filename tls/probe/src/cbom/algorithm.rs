@@ -1,4 +1,4 @@
-//! `cryptoProperties` of algorithms: the schema's names for the primitive, the family and the curve.
+//! `cryptoProperties` of algorithms, with the schema's names of primitives, families and curves.
 
 use gabion_engine::{Algorithm, AlgorithmInfo, Family, Kind};
 use serde_json::{Value, json};

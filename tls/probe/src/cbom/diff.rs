@@ -78,16 +78,23 @@ impl Diff {
     }
 }
 
+/// The properties by which a copy of an asset is recognized at another location.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Identity {
+    /// The `bom-ref`, or the name of a component without one.
+    reference: String,
+    algorithms: Vec<String>,
+    /// `None` if an algorithm is unknown.
+    is_post_quantum: Option<bool>,
+}
+
 /// An asset at one location.
 #[derive(Clone, Debug)]
 struct Asset {
     /// Kind, location, and the subject of a certificate.
     place: [String; 3],
     name: String,
-    /// `bom-ref`, or the name if there is none, and the algorithms.
-    identity: (String, Vec<String>),
-    /// `None` if no algorithm is known.
-    is_post_quantum: Option<bool>,
+    identity: Identity,
     not_after: Option<String>,
 }
 
@@ -101,7 +108,7 @@ pub fn diff(old: &Value, new: &Value, now: i64, days: u32) -> Result<Diff, CbomE
     let mut diff = Diff { expiring: expiring(&new, now, days), ..Diff::default() };
     let known: BTreeSet<_> = old.iter().map(|asset| &asset.identity).collect();
     let current: BTreeSet<_> = new.iter().map(|asset| &asset.identity).collect();
-    // What is no longer there, by place, to be matched with what replaces it.
+    // Assets that are gone, by place, to be matched with their replacements.
     let mut gone: BTreeMap<&[String; 3], Vec<&Asset>> = BTreeMap::new();
     for asset in old.iter().filter(|asset| !current.contains(&asset.identity)) {
         gone.entry(&asset.place).or_default().push(asset);
@@ -109,8 +116,8 @@ pub fn diff(old: &Value, new: &Value, now: i64, days: u32) -> Result<Diff, CbomE
     for asset in new.iter().filter(|asset| !known.contains(&asset.identity)) {
         let replaced = gone.get_mut(&asset.place).and_then(|assets| take(assets, asset));
         let change = change(replaced, Some(asset));
-        let was = replaced.map(|replaced| replaced.is_post_quantum);
-        match (was, asset.is_post_quantum) {
+        let was = replaced.map(|replaced| replaced.identity.is_post_quantum);
+        match (was, asset.identity.is_post_quantum) {
             (Some(Some(true)), Some(false)) => diff.became_classical.push(change),
             (None, Some(false)) => diff.new_classical.push(change),
             (Some(Some(false)), Some(true)) => diff.became_post_quantum.push(change),
@@ -134,13 +141,13 @@ pub fn diff(old: &Value, new: &Value, now: i64, days: u32) -> Result<Diff, CbomE
 /// Removes the asset that a new one replaces: one with the same verdict, or any. So a file with a
 /// classical and a post-quantum certificate may have both renewed.
 fn take<'a>(assets: &mut Vec<&'a Asset>, new: &Asset) -> Option<&'a Asset> {
-    let same = |asset: &&Asset| asset.is_post_quantum == new.is_post_quantum;
+    let same = |asset: &&Asset| asset.identity.is_post_quantum == new.identity.is_post_quantum;
     let at = assets.iter().position(same).or((!assets.is_empty()).then_some(0))?;
     Some(assets.remove(at))
 }
 
 fn change(old: Option<&Asset>, new: Option<&Asset>) -> Change {
-    let algorithms = |asset: Option<&Asset>| asset.map(|one| one.identity.1.clone());
+    let algorithms = |asset: Option<&Asset>| asset.map(|one| one.identity.algorithms.clone());
     let one = new.or(old);
     let place = one.map(|one| one.place.clone()).unwrap_or_default();
     let [kind, location, _] = place;
@@ -213,14 +220,17 @@ fn assets(document: &Value) -> Result<Vec<Asset>, CbomError> {
         };
         let reference = text(component, "/bom-ref").unwrap_or(name);
         let not_after = text(component, "/cryptoProperties/certificateProperties/notValidAfter");
-        let algorithms: Vec<String> = algorithms.into_keys().map(str::to_owned).collect();
+        let identity = Identity {
+            reference: reference.to_owned(),
+            algorithms: algorithms.into_keys().map(str::to_owned).collect(),
+            is_post_quantum,
+        };
         for occurrence in list(component, "/evidence/occurrences") {
             let location = text(occurrence, "/location").unwrap_or_default();
             assets.push(Asset {
                 place: [kind, location, subject].map(str::to_owned),
                 name: name.to_owned(),
-                identity: (reference.to_owned(), algorithms.clone()),
-                is_post_quantum,
+                identity: identity.clone(),
                 not_after: not_after.map(str::to_owned),
             });
         }
@@ -229,7 +239,7 @@ fn assets(document: &Value) -> Result<Vec<Asset>, CbomError> {
 }
 
 /// Returns the algorithms that a component refers to, directly or through a key, and whether each
-/// is post-quantum. The certificate of a protocol is an asset of its own and is left out.
+/// is post-quantum. The certificate of a protocol is compared separately and left out.
 fn algorithms_of<'a>(
     component: &'a Value,
     by_reference: &BTreeMap<&str, &'a Value>,

@@ -275,7 +275,7 @@ impl Cbom {
     fn add_chain_entry(&mut self, entry: &ChainEntry) -> String {
         let signature = self.add_algorithm(&entry.signature, is_post_quantum(&entry.signature));
         let mut related_assets = vec![related("algorithm", &signature)];
-        // Results of before fingerprints were reported have none.
+        // Results of versions that did not report fingerprints.
         if entry.key_sha256.is_empty() {
             let algorithm = self.add_algorithm(&entry.key, is_post_quantum(&entry.key));
             related_assets.push(related("algorithm", &algorithm));

@@ -3,7 +3,7 @@
 //! ```text
 //!   bytes ─┬─ PEM blocks ─> label, DER ─┬─ certificate (RFC 5280)
 //!          ├─ DER ──────────────────────┼─ public key: SubjectPublicKeyInfo, PKCS#1
-//!          │                            ├─ private key: PKCS#8, ECPrivateKey, PKCS#1, encrypted PKCS#8
+//!          │                            ├─ private key: PKCS#8, ECPrivateKey, PKCS#1
 //!          │                            └─ openssh-key-v1, and the stateful keys of `gabion hbs`
 //!          └─ text ─────> lines with an OpenSSH public key
 //! ```
@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-use super::openssh;
+use super::openssh::{self, SshKey};
 use crate::algorithm::{KeyKind, integer_bits};
 use crate::certificate::{Certificate, hex};
 
-/// What an entry is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -50,7 +50,7 @@ impl Kind {
 /// A key or certificate in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Entry {
-    /// What it is.
+    /// The kind: certificate, private key or public key.
     pub kind: Kind,
     /// Its place in the file: the number of the PEM block or the line, from 1; 0 in a DER file.
     pub position: usize,
@@ -69,7 +69,7 @@ pub struct Entry {
 
 impl Entry {
     /// Returns an entry that is not encrypted and has no fingerprint.
-    pub(super) fn new(kind: Kind, algorithm: Option<KeyKind>, format: &'static str) -> Entry {
+    fn new(kind: Kind, algorithm: Option<KeyKind>, format: &'static str) -> Entry {
         Entry {
             kind,
             position: 0,
@@ -118,9 +118,9 @@ pub fn inspect(bytes: &[u8]) -> Content {
     let mut lines = lines.peekable();
     while let Some((number, line)) = lines.next() {
         let Some(label) = label(line, b"-----BEGIN ") else {
-            if let Some(mut entry) = std::str::from_utf8(line).ok().and_then(openssh::public_key) {
-                entry.position = number + 1;
-                content.entries.push(entry);
+            if let Some(key) = std::str::from_utf8(line).ok().and_then(openssh::public_key) {
+                let entry = of_ssh(key, Kind::PublicKey);
+                content.entries.push(Entry { position: number + 1, ..entry });
             }
             continue;
         };
@@ -196,7 +196,7 @@ fn of_block(
             sha256: Some(hex(&Sha256::digest(der))),
             ..Entry::new(Kind::PublicKey, Some(KeyKind::rsa(bits)), "PEM")
         }),
-        "OPENSSH PRIVATE KEY" => openssh::private_key(der),
+        "OPENSSH PRIVATE KEY" => openssh::private_key(der).map(|key| of_ssh(key, Kind::PrivateKey)),
         STATEFUL => of_stateful(der),
         _ => of_der(der).map(|entry| Entry { format: "PEM", ..entry }),
     };
@@ -205,6 +205,14 @@ fn of_block(
 
 fn private(algorithm: KeyKind, format: &'static str) -> Entry {
     Entry::new(Kind::PrivateKey, Some(algorithm), format)
+}
+
+fn of_ssh(key: SshKey, kind: Kind) -> Entry {
+    Entry {
+        is_encrypted: key.is_encrypted,
+        sha256: Some(key.sha256),
+        ..Entry::new(kind, Some(key.algorithm), "OpenSSH")
+    }
 }
 
 fn of_certificate(der: &[u8], format: &'static str) -> Result<Entry, String> {
@@ -220,7 +228,7 @@ fn of_certificate(der: &[u8], format: &'static str) -> Result<Entry, String> {
 fn first_structure(der: &[u8]) -> &[u8] {
     let rest = SliceReader::new(der).and_then(|mut reader| {
         AnyRef::decode(&mut reader)?;
-        Ok(usize::try_from(reader.remaining_len())?)
+        usize::try_from(reader.remaining_len())
     });
     rest.ok().and_then(|rest| der.get(..der.len().checked_sub(rest)?)).unwrap_or(der)
 }

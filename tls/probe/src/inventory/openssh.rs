@@ -3,11 +3,20 @@
 
 use base64ct::{Base64, Encoding};
 
-use super::content::{Entry, Kind};
 use crate::algorithm::KeyKind;
 use crate::certificate::hex;
 use crate::ssh::is_host_key_post_quantum;
 use sha2::{Digest, Sha256};
+
+/// An OpenSSH key.
+pub(super) struct SshKey {
+    /// The algorithm.
+    pub(super) algorithm: KeyKind,
+    /// The SHA-256 of the public key, in lower-case hex.
+    pub(super) sha256: String,
+    /// Whether the file is an encrypted private key.
+    pub(super) is_encrypted: bool,
+}
 
 /// The start of a private key.
 const MAGIC: &[u8] = b"openssh-key-v1\0";
@@ -15,7 +24,7 @@ const MAGIC: &[u8] = b"openssh-key-v1\0";
 const CERTIFICATE: &str = "-cert-v01@openssh.com";
 
 /// Finds the public key on a line of a `.pub`, `authorized_keys` or `known_hosts` file.
-pub(super) fn public_key(line: &str) -> Option<Entry> {
+pub(super) fn public_key(line: &str) -> Option<SshKey> {
     let line = line.trim_start();
     if line.starts_with('#') {
         return None;
@@ -27,11 +36,11 @@ pub(super) fn public_key(line: &str) -> Option<Entry> {
     let name = words.find(is_type)?;
     let encoded = words.next()?;
     let blob = Base64::decode_vec(encoded).ok()?;
-    (Blob(&blob).string() == Some(name.as_bytes())).then(|| entry(&blob, Kind::PublicKey))?
+    (Blob(&blob).string() == Some(name.as_bytes())).then(|| of_blob(&blob))?
 }
 
 /// Reads the header of a private key: its cipher and its public key.
-pub(super) fn private_key(bytes: &[u8]) -> Option<Entry> {
+pub(super) fn private_key(bytes: &[u8]) -> Option<SshKey> {
     let mut fields = Blob(bytes.strip_prefix(MAGIC)?);
     let cipher = fields.string()?;
     fields.string()?; // key derivation
@@ -39,13 +48,13 @@ pub(super) fn private_key(bytes: &[u8]) -> Option<Entry> {
     if fields.take(4)? != [0, 0, 0, 1] {
         return None;
     }
-    let mut found = entry(fields.string()?, Kind::PrivateKey)?;
+    let mut found = of_blob(fields.string()?)?;
     found.is_encrypted = cipher != b"none";
     Some(found)
 }
 
 /// Describes the key in a public key blob (RFC 4253, section 6.6).
-fn entry(blob: &[u8], kind: Kind) -> Option<Entry> {
+fn of_blob(blob: &[u8]) -> Option<SshKey> {
     let mut fields = Blob(blob);
     let name = std::str::from_utf8(fields.string()?).ok()?;
     let base = name.strip_suffix(CERTIFICATE);
@@ -71,10 +80,7 @@ fn entry(blob: &[u8], kind: Kind) -> Option<Entry> {
         }
         _ => KeyKind::classical(name, 0),
     };
-    Some(Entry {
-        sha256: Some(hex(&Sha256::digest(blob))),
-        ..Entry::new(kind, Some(algorithm), "OpenSSH")
-    })
+    Some(SshKey { algorithm, sha256: hex(&Sha256::digest(blob)), is_encrypted: false })
 }
 
 /// A reader of SSH's strings and numbers (RFC 4251, section 5).
