@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gabion_probe::cbom::Cbom;
 use gabion_probe::handshake::Authorities;
 use gabion_probe::pool::{self, PARALLEL_DEFAULT, PARALLEL_MAX};
 use gabion_probe::probe::{Options, Prober};
@@ -19,6 +20,7 @@ use gabion_probe::results::Results;
 use gabion_probe::target::{Opening, Protocol, StartTls, Target};
 use gabion_ship::progress::Stage;
 
+use super::inventory::{unix_now, write_cbom};
 use crate::failure::Failure;
 use crate::files;
 
@@ -66,6 +68,11 @@ pub struct Args {
     /// Append each report to this file as a line of JSON, and skip targets that it has already
     #[arg(long, value_name = "FILE")]
     results: Option<PathBuf>,
+
+    /// Write what the servers negotiated as a cryptography bill of materials (CycloneDX 1.7);
+    /// replaces an existing file
+    #[arg(long, value_name = "FILE")]
+    cbom: Option<PathBuf>,
 
     /// Probe this many servers at once
     #[arg(long, value_name = "N", default_value_t = PARALLEL_DEFAULT as u64,
@@ -135,7 +142,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
     };
     let prober = prober(args.ca.as_deref(), args.timeout, args.matrix)?;
     let parallel = usize::try_from(args.parallel).unwrap_or(PARALLEL_MAX);
-    survey(&prober, targets, args.results.as_deref(), parallel, output)
+    let files = OutputFiles { results: args.results.as_deref(), cbom: args.cbom.as_deref() };
+    survey(&prober, targets, &files, parallel, output)
 }
 
 /// Probes one server for `gabion preflight --probe`.
@@ -152,7 +160,7 @@ pub fn run_one(
     let opening = Opening { protocol: Protocol::Tls, starttls };
     let target = Target::parse(target, opening).map_err(usage)?;
     let output = if json { Output::Json } else { Output::Text };
-    survey(&prober(ca, timeout, false)?, vec![target], None, 1, output)
+    survey(&prober(ca, timeout, false)?, vec![target], &OutputFiles::default(), 1, output)
 }
 
 fn usage(cause: gabion_probe::target::TargetError) -> Failure {
@@ -173,17 +181,25 @@ fn prober(ca: Option<&Path>, timeout: u64, has_matrix: bool) -> Result<Prober, F
     Ok(Prober::new(Options { limit: Duration::from_secs(timeout), authorities, has_matrix }))
 }
 
+/// The files that a survey writes.
+#[derive(Default)]
+struct OutputFiles<'a> {
+    results: Option<&'a Path>,
+    cbom: Option<&'a Path>,
+}
+
 /// Probes the targets, prints their reports and returns the exit code.
 fn survey(
     prober: &Prober,
     mut targets: Vec<Target>,
-    results: Option<&Path>,
+    written: &OutputFiles<'_>,
     parallel: usize,
     output: Output,
 ) -> Result<u8, Failure> {
     let mut printer = Printer::new(output, &targets);
+    printer.cbom = written.cbom.map(|_| Cbom::new());
     let mut known = Vec::new();
-    let mut results = match results {
+    let mut results = match written.results {
         Some(file) => {
             let opened = Results::open(file, &mut targets, |report| known.push(report));
             let name = files::shown(file, "standard input");
@@ -212,6 +228,9 @@ fn survey(
     if let Some(progress) = progress {
         progress.done();
     }
+    if let (Some(path), Some(cbom)) = (written.cbom, &printer.cbom) {
+        write_cbom(path, cbom, unix_now())?;
+    }
     printer.finish()
 }
 
@@ -223,6 +242,7 @@ struct Printer {
     width: usize,
     tally: text::Tally,
     metrics: metrics::Metrics,
+    cbom: Option<Cbom>,
 }
 
 impl Printer {
@@ -234,6 +254,7 @@ impl Printer {
             width,
             tally: text::Tally::default(),
             metrics: metrics::Metrics::default(),
+            cbom: None,
         }
     }
 
@@ -245,6 +266,9 @@ impl Printer {
 
     fn print(&mut self, report: Report) -> Result<(), Failure> {
         self.tally.count(&report);
+        if let Some(cbom) = &mut self.cbom {
+            cbom.add_report(&report);
+        }
         match self.output {
             Output::Text => {
                 text::print(&report)?;

@@ -198,3 +198,24 @@ fn an_interrupted_run_is_resumed() {
     assert_eq!(first.accepted(), accepted, "the first server was probed again");
     assert_eq!(work.read("results").iter().filter(|byte| **byte == b'\n').count(), 2);
 }
+
+#[test]
+fn a_cbom_holds_the_protocol_and_the_chain() {
+    let (work, hybrid, down) = (Work::new(), Server::hybrid(), closed_port());
+    let target = hybrid.target();
+    let probed = work.gabion(&["probe", &target, &down, "--cbom", "c.json"]);
+    assert_eq!(probed.code, Some(1));
+    let document: Value = serde_json::from_slice(&work.read("c.json")).unwrap();
+    let components = document["components"].as_array().unwrap();
+    let names: Vec<&str> = components.iter().map(|one| one["name"].as_str().unwrap()).collect();
+    let protocol = format!("TLS 1.3 of {target}");
+    let expected =
+        ["ECDSA P-256", "X25519MLKEM768", "ECDSA P-256 public key", "CN=localhost", &protocol];
+    for name in expected {
+        assert!(names.contains(&name), "{name} is missing in {names:?}");
+    }
+    assert!(!document.to_string().contains(&down));
+    let at = |one: &&Value| one["evidence"]["occurrences"][0]["location"] == *target;
+    assert_eq!(components.iter().filter(at).count(), 2);
+    work.gabion(&["cbom", "diff", "c.json", "c.json"]).ok();
+}
