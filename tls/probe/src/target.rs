@@ -109,7 +109,7 @@ impl FromStr for StartTls {
 
     fn from_str(name: &str) -> Result<StartTls, TargetError> {
         let known = StartTls::ALL.into_iter().find(|protocol| protocol.as_str() == name);
-        known.ok_or_else(|| TargetError::StartTls(name.to_owned()))
+        known.ok_or_else(|| TargetError::StartTls(shown(name)))
     }
 }
 
@@ -130,6 +130,13 @@ impl Opening {
             (Protocol::Tls, None) => HTTPS,
         }
     }
+}
+
+/// The most characters of a word that an error repeats.
+const SHOWN_LEN_MAX: usize = 300;
+
+fn shown(word: &str) -> String {
+    word.chars().take(SHOWN_LEN_MAX).collect()
 }
 
 /// A malformed target or list.
@@ -175,7 +182,7 @@ impl Target {
     /// # Errors
     /// [`TargetError::Address`] if it is malformed.
     pub fn parse(text: &str, opening: Opening) -> Result<Target, TargetError> {
-        let wrong = || TargetError::Address(text.to_owned());
+        let wrong = || TargetError::Address(shown(text));
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, port) = rest.split_once(']').ok_or_else(wrong)?;
@@ -207,10 +214,15 @@ impl Target {
     /// more than [`TARGETS_MAX`] targets.
     pub fn parse_list(text: &str, opening: Opening) -> Result<Vec<Target>, TargetError> {
         let mut targets = Vec::new();
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         for (number, line) in text.lines().enumerate() {
             let mut words = line.split('#').next().unwrap_or_default().split_whitespace();
             let Some(address) = words.next() else { continue };
-            let opening = words.try_fold(opening, |_, word| Opening::parse(word));
+            let opening = match (words.next(), words.next()) {
+                (None, _) => Ok(opening),
+                (Some(word), None) => Opening::parse(word),
+                (_, Some(word)) => Err(TargetError::Word(shown(word))),
+            };
             let target = opening.and_then(|opening| Target::parse(address, opening));
             let at_line = |cause| TargetError::Line { line: number + 1, cause: Box::new(cause) };
             targets.push(target.map_err(at_line)?);
@@ -270,7 +282,7 @@ impl Opening {
                 Ok(Opening { protocol: Protocol::Tls, starttls: Some(name.parse()?) })
             }
             None if word == "ssh" => Ok(Opening { protocol: Protocol::Ssh, starttls: None }),
-            _ => Err(TargetError::Word(word.to_owned())),
+            _ => Err(TargetError::Word(shown(word))),
         }
     }
 }
@@ -318,7 +330,8 @@ mod tests {
 
     #[test]
     fn a_list_has_comments_and_openings() {
-        let list = "# servers\n a.example  # web\n\nb.example starttls=smtp\nc.example:2222 ssh\n";
+        let list =
+            "\u{feff}# servers\n a.example  # web\n\nb.example starttls=smtp\nc.example:2222 ssh\n";
         let targets = Target::parse_list(list, Opening::default()).unwrap();
         let read: Vec<_> = targets
             .iter()
@@ -334,6 +347,7 @@ mod tests {
         );
         for (list, error) in [
             ("a\nb tls\n", "line 2: invalid word `tls`"),
+            ("a ssh starttls=smtp", "line 1: invalid word `starttls=smtp`"),
             ("a starttls=gopher", "line 1: invalid STARTTLS protocol `gopher`"),
             ("a:b:c", "line 1: invalid address `a:b:c`"),
         ] {
