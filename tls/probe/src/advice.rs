@@ -34,7 +34,7 @@ const ADVICE: &[Advice] = &[
         pattern: "haproxy",
         reason: None,
         groups: &["bind ... curves X25519MLKEM768:X25519  # with OpenSSL 3.5 or newer"],
-        tls13: &["bind ... ssl-min-ver TLSv1.3"],
+        tls13: &["bind ... ssl-min-ver TLSv1.2 ssl-max-ver TLSv1.3"],
     },
     Advice {
         pattern: "lighttpd",
@@ -52,7 +52,7 @@ const ADVICE: &[Advice] = &[
     },
     Advice {
         pattern: "postgresql",
-        reason: Some("PostgreSQL sets its groups itself, by default without a hybrid"),
+        reason: Some("if it is PostgreSQL, it sets its groups itself, by default without a hybrid"),
         groups: &[
             "ssl_groups = 'X25519MLKEM768:X25519'  # PostgreSQL 18, OpenSSL 3.5 or newer",
             "# older: put PgBouncer in front of it, with client_tls_sslmode = require and without \
@@ -108,7 +108,7 @@ mod tests {
         for (program, line) in [
             ("nginx/1.22.1", "ssl_ecdh_curve"),
             ("Apache/2.4.62 (Debian)", "SSLOpenSSLConfCmd"),
-            ("mx.example ESMTP Postfix (Debian/GNU)", "tls_eecdh_auto_curves"),
+            ("ESMTP Postfix (Debian/GNU)", "tls_eecdh_auto_curves"),
             ("5.5.5-10.11.6-MariaDB-0+deb12u1", "MariaDB"),
             ("SSH-2.0-OpenSSH_9.2p1 Debian-2", "KexAlgorithms"),
             ("PostgreSQL", "ssl_groups"),

@@ -10,16 +10,18 @@ const NAME_LEN_MAX: usize = 120;
 pub fn of_greeting(protocol: StartTls, banner: Option<&str>) -> Option<String> {
     let banner = banner.filter(|banner| !banner.is_empty());
     match protocol {
-        // The protocol has one implementation, whose servers do not introduce themselves.
+        // Servers do not introduce themselves, and PostgreSQL's protocol has other implementations.
         StartTls::Postgres => Some("PostgreSQL".to_owned()),
         StartTls::Ldap => None,
         StartTls::Mysql => banner.map(|version| match version.contains("MariaDB") {
             true => named("MariaDB ", version.strip_prefix("5.5.5-").unwrap_or(version)),
             false => named("MySQL ", version),
         }),
-        StartTls::Smtp | StartTls::Imap | StartTls::Pop3 | StartTls::Ftp => {
-            banner.map(|banner| named("", banner))
+        // The first word is the host's name (RFC 5321, section 4.2).
+        StartTls::Smtp => {
+            banner.and_then(|banner| Some(named("", banner.split_once(' ')?.1.trim())))
         }
+        StartTls::Imap | StartTls::Pop3 | StartTls::Ftp => banner.map(|banner| named("", banner)),
     }
 }
 
@@ -44,7 +46,8 @@ mod tests {
     #[test]
     fn programs_have_the_names_of_their_servers() {
         for (protocol, banner, expected) in [
-            (StartTls::Smtp, Some("mx ESMTP Exim 4.96"), Some("mx ESMTP Exim 4.96")),
+            (StartTls::Smtp, Some("postfix.a ESMTP Exim 4.96"), Some("ESMTP Exim 4.96")),
+            (StartTls::Smtp, Some("postfix.a"), None),
             (StartTls::Mysql, Some("8.4.3"), Some("MySQL 8.4.3")),
             (StartTls::Mysql, Some("5.5.5-10.11.6-MariaDB"), Some("MariaDB 10.11.6-MariaDB")),
             (StartTls::Postgres, None, Some("PostgreSQL")),

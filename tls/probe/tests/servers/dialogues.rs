@@ -65,7 +65,7 @@ const DIALOGUES: [(StartTls, Dialogue, Option<&str>); 7] = [
                 (Request::Line("STARTTLS\r\n"), b"220 2.0.0 Ready to start TLS\r\n"),
             ],
         ),
-        Some("mx.example ESMTP Postfix (Debian/GNU)"),
+        Some("ESMTP Postfix (Debian/GNU)"),
     ),
     (
         StartTls::Imap,
