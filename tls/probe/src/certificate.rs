@@ -142,7 +142,8 @@ impl Certificate {
         })
     }
 
-    /// Returns whether subject and issuer are the same, as of a trust anchor.
+    /// Returns whether subject and issuer are the same. That does not show a signature by its own
+    /// key.
     #[must_use]
     pub fn is_self_issued(&self) -> bool {
         self.subject == self.issuer

@@ -14,6 +14,9 @@ use crate::target::Target;
 /// The most addresses of one name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
+/// The time for one server, in steps of the longest duration.
+const STEPS_MAX: u32 = 16;
+
 /// A server that cannot be reached.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -21,6 +24,9 @@ pub enum ConnectError {
     /// The host has no address.
     #[error("the host has no address")]
     NoAddress,
+    /// Another thread uses the address.
+    #[error("the address is in use by another probe")]
+    InUse,
     /// The name cannot be resolved, or no address accepts the connection.
     #[error("{0}")]
     Io(#[from] io::Error),
@@ -38,17 +44,21 @@ pub struct AddressLocks {
 pub struct AddressGuard<'a> {
     locks: &'a AddressLocks,
     address: SocketAddr,
+    since: Instant,
 }
 
 impl AddressLocks {
-    /// Blocks until no other thread uses the address.
+    /// Locks an address. Blocks while another thread uses it, or returns `None` if not `may_wait`.
     #[must_use]
-    pub fn lock(&self, address: SocketAddr) -> AddressGuard<'_> {
+    pub fn lock(&self, address: SocketAddr, may_wait: bool) -> Option<AddressGuard<'_>> {
         let mut held = self.held();
         while !held.insert(address) {
+            if !may_wait {
+                return None;
+            }
             held = self.released.wait(held).unwrap_or_else(PoisonError::into_inner);
         }
-        AddressGuard { locks: self, address }
+        Some(AddressGuard { locks: self, address, since: Instant::now() })
     }
 
     fn held(&self) -> MutexGuard<'_, HashSet<SocketAddr>> {
@@ -64,30 +74,38 @@ impl Drop for AddressGuard<'_> {
 }
 
 impl AddressGuard<'_> {
-    /// Opens a connection to the address, with `limit` for it and for each later step.
+    /// Opens a connection to the address, with `limit` for it and for each later step. All
+    /// connections of the guard together have the time of 16 steps.
     ///
     /// # Errors
     /// The operating system's error, if the connection is not accepted in time.
     pub fn connect(&self, limit: Duration) -> io::Result<Connection> {
-        let stream = TcpStream::connect_timeout(&self.address, limit)?;
+        let end = self.since + limit * STEPS_MAX;
+        let left = end.saturating_duration_since(Instant::now()).min(limit);
+        if left.is_zero() {
+            let text = format!("the server takes longer than {}", seconds(limit * STEPS_MAX));
+            return Err(io::Error::new(ErrorKind::TimedOut, text));
+        }
+        let stream = TcpStream::connect_timeout(&self.address, left)?;
         stream.set_nodelay(true)?;
-        let deadline = Instant::now() + limit;
-        Ok(Connection { stream, limit, deadline, bytes_left: 0 })
+        Ok(Connection { stream, limit, step: limit, end, deadline: end, bytes_left: 0 })
     }
 }
 
 /// Finds the first address of the target that accepts a connection, and connects to it.
 ///
 /// # Errors
-/// The last address's error. Resolving a name takes as long as the system's resolver allows.
+/// The last address's error; [`ConnectError::InUse`] if another thread uses an address, unless
+/// `may_wait`. Resolving a name takes as long as the system's resolver allows.
 pub fn reach<'a>(
     target: &Target,
     locks: &'a AddressLocks,
     limit: Duration,
+    may_wait: bool,
 ) -> Result<(AddressGuard<'a>, Connection), ConnectError> {
     let mut error = ConnectError::NoAddress;
     for address in (target.host(), target.port()).to_socket_addrs()?.take(ADDRESSES_MAX) {
-        let guard = locks.lock(address);
+        let guard = locks.lock(address, may_wait).ok_or(ConnectError::InUse)?;
         match guard.connect(limit) {
             Ok(connection) => return Ok((guard, connection)),
             Err(cause) => error = cause.into(),
@@ -101,6 +119,9 @@ pub fn reach<'a>(
 pub struct Connection {
     stream: TcpStream,
     limit: Duration,
+    /// The duration of the current step.
+    step: Duration,
+    end: Instant,
     deadline: Instant,
     bytes_left: usize,
 }
@@ -113,7 +134,9 @@ impl Connection {
 
     /// Starts a step that may take `limit`, but no more than the connection's limit.
     pub fn start_short_step(&mut self, limit: Duration, bytes_max: usize) {
-        self.deadline = Instant::now() + limit.min(self.limit);
+        let now = Instant::now();
+        self.step = limit.min(self.limit).min(self.end.saturating_duration_since(now));
+        self.deadline = now + self.step;
         self.bytes_left = bytes_max;
     }
 
@@ -123,7 +146,7 @@ impl Connection {
     }
 
     fn too_late(&self) -> io::Error {
-        let text = format!("no complete answer within {}", seconds(self.limit));
+        let text = format!("no complete answer within {}", seconds(self.step));
         io::Error::new(ErrorKind::TimedOut, text)
     }
 
@@ -176,7 +199,7 @@ mod tests {
     fn pair(limit: Duration) -> (TcpStream, Connection) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let locks = AddressLocks::default();
-        let guard = locks.lock(listener.local_addr().unwrap());
+        let guard = locks.lock(listener.local_addr().unwrap(), true).unwrap();
         let connection = guard.connect(limit).unwrap();
         (listener.accept().unwrap().0, connection)
     }
@@ -198,6 +221,20 @@ mod tests {
     }
 
     #[test]
+    fn all_steps_together_end() {
+        let limit = Duration::from_millis(10);
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let locks = AddressLocks::default();
+        let guard = locks.lock(listener.local_addr().unwrap(), true).unwrap();
+        let mut connection = guard.connect(limit).unwrap();
+        std::thread::sleep(limit * (STEPS_MAX + 1));
+        connection.start_step(1);
+        assert_eq!(connection.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
+        let error = guard.connect(limit).unwrap_err().to_string();
+        assert_eq!(error, "the server takes longer than 160 ms");
+    }
+
+    #[test]
     fn a_step_reads_no_more_than_its_bytes() {
         let (mut server, mut connection) = pair(Duration::from_secs(5));
         server.write_all(b"12345").unwrap();
@@ -212,12 +249,15 @@ mod tests {
     fn an_address_is_used_by_one_thread() {
         let locks = AddressLocks::default();
         let address: SocketAddr = "127.0.0.1:1".parse().unwrap();
+        let guard = locks.lock(address, false);
+        assert!(guard.is_some() && locks.lock(address, false).is_none());
+        drop(guard);
         let (now, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..100 {
-                        let _guard = locks.lock(address);
+                        let _guard = locks.lock(address, true).unwrap();
                         most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
                         now.fetch_sub(1, Ordering::SeqCst);
                     }

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gabion_rustls::groups;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::client::{ResolvesClientCert, Resumption, WebPkiServerVerifier};
+use rustls::client::{Resumption, WebPkiServerVerifier};
 use rustls::crypto::{
     CryptoProvider, SupportedKxGroup, WebPkiSupportedAlgorithms, verify_tls12_signature,
     verify_tls13_signature,
@@ -24,7 +24,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
     AlertDescription, CertificateError, ClientConfig, ClientConnection, DigitallySignedStruct,
-    Error, HandshakeKind, IoState, ProtocolVersion, RootCertStore, SignatureScheme,
+    Error, HandshakeKind, InvalidMessage, IoState, PeerMisbehaved, ProtocolVersion, RootCertStore,
+    SignatureScheme,
 };
 
 use crate::certificate::Certificate;
@@ -69,6 +70,12 @@ pub const COMPLETE: Form = Form {
     has_tls13: true,
     missing: "",
 };
+
+impl Default for Form {
+    fn default() -> Form {
+        COMPLETE
+    }
+}
 
 /// The forms that are sent if the complete one gets no answer; each later one leaves out more.
 pub const FALLBACKS: [Form; 5] = [
@@ -183,8 +190,8 @@ impl Authorities {
 struct Observations {
     chain: Vec<Vec<u8>>,
     scheme: Option<SignatureScheme>,
+    is_signature_verified: bool,
     trust: Option<Result<(), String>>,
-    wants_client_certificate: bool,
 }
 
 /// Accepts every certificate and records it. Signatures of the handshake are verified.
@@ -201,17 +208,25 @@ impl Observer {
         self.observed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records the scheme. A certificate that webpki cannot parse is not the handshake's problem,
-    /// so only a wrong signature ends the handshake.
+    /// Records the scheme, and whether the signature verified. Only a certificate that webpki
+    /// cannot parse excuses an unverified signature, because then its key is unknown.
     fn judge(
         &self,
         scheme: SignatureScheme,
+        leaf: &CertificateDer<'_>,
         verified: Result<HandshakeSignatureValid, Error>,
     ) -> Result<HandshakeSignatureValid, Error> {
-        self.observed().scheme = Some(scheme);
+        let mut observed = self.observed();
+        observed.scheme = Some(scheme);
+        if !self.schemes.contains(&scheme) {
+            return Err(PeerMisbehaved::SignedHandshakeWithUnadvertisedSigScheme.into());
+        }
+        observed.is_signature_verified = verified.is_ok();
         match verified {
-            Err(error @ Error::InvalidCertificate(CertificateError::BadSignature)) => Err(error),
-            _ => Ok(HandshakeSignatureValid::assertion()),
+            Err(_) if webpki::EndEntityCert::try_from(leaf).is_err() => {
+                Ok(HandshakeSignatureValid::assertion())
+            }
+            verified => verified,
         }
     }
 }
@@ -246,7 +261,7 @@ impl ServerCertVerifier for Observer {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let verified = verify_tls12_signature(message, leaf, signed, &self.algorithms);
-        self.judge(signed.scheme, verified)
+        self.judge(signed.scheme, leaf, verified)
     }
 
     fn verify_tls13_signature(
@@ -256,27 +271,11 @@ impl ServerCertVerifier for Observer {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
         let verified = verify_tls13_signature(message, leaf, signed, &self.algorithms);
-        self.judge(signed.scheme, verified)
+        self.judge(signed.scheme, leaf, verified)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.schemes.clone()
-    }
-}
-
-/// Has no client certificate, and records that the server asked for one.
-impl ResolvesClientCert for Observer {
-    fn resolve(
-        &self,
-        _root_hint_subjects: &[&[u8]],
-        _schemes: &[SignatureScheme],
-    ) -> Option<Arc<rustls::sign::CertifiedKey>> {
-        self.observed().wants_client_certificate = true;
-        None
-    }
-
-    fn has_certs(&self) -> bool {
-        false
     }
 }
 
@@ -306,10 +305,10 @@ pub struct Handshake {
     pub alpn: Option<String>,
     /// The certificates in DER, the server's first.
     pub chain: Vec<Vec<u8>>,
+    /// Whether the server's signature was verified with the key of its certificate.
+    pub is_signature_verified: bool,
     /// The result of the verification, if authorities were given.
     pub trust: Option<Result<(), String>>,
-    /// Whether the server asked for a client certificate.
-    pub wants_client_certificate: bool,
 }
 
 /// A handshake that failed.
@@ -328,6 +327,9 @@ pub enum HandshakeError {
     /// The server sent a fatal alert.
     #[error("the server sent the alert {}", raw::alert_name(u8::from(*.0)))]
     Alert(AlertDescription),
+    /// The server's certificates, for example, are larger than rustls takes.
+    #[error("a message of the server is larger than 64 KiB")]
+    TooLarge,
     /// rustls ended the handshake.
     #[error("{0}")]
     Tls(Error),
@@ -339,15 +341,21 @@ impl HandshakeError {
     pub fn is_final(&self) -> bool {
         use rustls::PeerIncompatible::ServerDoesNotSupportTls12Or13;
         match self {
-            HandshakeError::NotTls | HandshakeError::Alert(AlertDescription::ProtocolVersion) => {
-                true
-            }
+            HandshakeError::NotTls
+            | HandshakeError::TooLarge
+            | HandshakeError::Alert(AlertDescription::ProtocolVersion) => true,
             HandshakeError::Tls(Error::PeerIncompatible(why)) => {
                 *why == ServerDoesNotSupportTls12Or13
             }
             HandshakeError::Tls(_) => true,
             _ => false,
         }
+    }
+
+    /// Returns whether the server's signature or chain is not valid. Then no other hello helps.
+    #[must_use]
+    pub fn is_about_credentials(&self) -> bool {
+        matches!(self, HandshakeError::Tls(Error::InvalidCertificate(_)))
     }
 
     /// Returns whether the server found no application protocol that it speaks.
@@ -377,7 +385,7 @@ impl Client {
             .with_protocol_versions(versions)?
             .dangerous()
             .with_custom_certificate_verifier(observer.clone())
-            .with_client_cert_resolver(observer.clone());
+            .with_no_client_auth();
         config.resumption = Resumption::in_memory_sessions(2);
         Ok(Client { config: Arc::new(config), observer })
     }
@@ -420,8 +428,8 @@ impl Client {
             is_resumed: kind == Some(HandshakeKind::Resumed),
             alpn: alpn.map(|protocol| String::from_utf8_lossy(protocol).into_owned()),
             chain: observed.chain,
+            is_signature_verified: observed.is_signature_verified,
             trust: observed.trust,
-            wants_client_certificate: observed.wants_client_certificate,
         }
     }
 }
@@ -429,6 +437,13 @@ impl Client {
 fn is_ml_dsa(scheme: SignatureScheme) -> bool {
     use SignatureScheme::{ML_DSA_44, ML_DSA_65, ML_DSA_87};
     matches!(scheme, ML_DSA_44 | ML_DSA_65 | ML_DSA_87)
+}
+
+/// Returns whether the probe can complete a handshake in a group.
+#[must_use]
+pub fn has_group(group: u16) -> bool {
+    let groups = provider(Groups::PostQuantumFirst).kx_groups;
+    groups.iter().any(|known| u16::from(known.name()) == group)
 }
 
 fn provider(which: Groups) -> CryptoProvider {
@@ -515,6 +530,9 @@ pub fn receive<S: Read + Write>(
         let _ = write_all(connection, stream);
         match error {
             Error::AlertReceived(alert) => HandshakeError::Alert(alert),
+            Error::InvalidMessage(InvalidMessage::HandshakePayloadTooLarge) => {
+                HandshakeError::TooLarge
+            }
             Error::InvalidMessage(_) if connection.protocol_version().is_none() => {
                 HandshakeError::NotTls
             }

@@ -1,8 +1,10 @@
 //! Many targets on a fixed number of threads, one target at a time each.
 
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use crate::probe::Prober;
@@ -29,12 +31,24 @@ pub fn run<E>(
 ) -> Result<(), E> {
     let threads = parallel.clamp(1, PARALLEL_MAX).min(targets.len());
     let (next, is_stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let take = || targets.get(next.fetch_add(1, Ordering::Relaxed));
+    // Targets whose address another thread uses. A thread waits for one only if nothing else is left.
+    let postponed = Mutex::new(VecDeque::new());
+    let postponed = || postponed.lock().unwrap_or_else(PoisonError::into_inner);
+    let take_report = || {
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            match probe(prober, target, false) {
+                None => postponed().push_back(target),
+                report => return report,
+            }
+        }
+        let target = postponed().pop_front()?;
+        probe(prober, target, true)
+    };
     let (sender, receiver) = sync_channel(threads);
     let work = |sender: SyncSender<Report>| {
         while !is_stopped.load(Ordering::Relaxed) {
-            let Some(target) = take() else { return };
-            if sender.send(probe(prober, target)).is_err() {
+            let Some(report) = take_report() else { return };
+            if sender.send(report).is_err() {
                 return;
             }
         }
@@ -48,9 +62,9 @@ pub fn run<E>(
             }
             // Fewer threads are enough. Without one, this thread does the work.
             while number == 0
-                && let Some(target) = take()
+                && let Some(report) = take_report()
             {
-                receive(probe(prober, target))?;
+                receive(report)?;
             }
             break;
         }
@@ -66,13 +80,17 @@ pub fn run<E>(
     })
 }
 
-/// Probes a target. A panic is reported, so that one bug does not lose the other reports.
-fn probe(prober: &Prober, target: &Target) -> Report {
-    catch_unwind(AssertUnwindSafe(|| prober.probe(target))).unwrap_or_else(|_| Report {
-        target: target.to_string(),
-        protocol: target.protocol(),
-        starttls: target.starttls(),
-        problems: vec!["the probe panicked; please report this as a bug".to_owned()],
-        ..Report::default()
+/// Probes a target; returns `None` if its address is in use, unless `may_wait`. A panic is reported,
+/// so that one bug does not lose the other reports.
+fn probe(prober: &Prober, target: &Target, may_wait: bool) -> Option<Report> {
+    let probed = catch_unwind(AssertUnwindSafe(|| prober.probe_unless_busy(target, may_wait)));
+    probed.unwrap_or_else(|_| {
+        Some(Report {
+            target: target.to_string(),
+            protocol: target.protocol(),
+            starttls: target.starttls(),
+            problems: vec!["the probe panicked; please report this as a bug".to_owned()],
+            ..Report::default()
+        })
     })
 }

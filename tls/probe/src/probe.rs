@@ -4,7 +4,7 @@
 //!   1  complete ClientHello ---- answered ---> version, group, chain, tickets
 //!        |
 //!        +- alert, or not a server of TLS 1.2 or 1.3: a raw hello asks which version it speaks
-//!        +- no answer: one form after the other until the server answers
+//!        +- no answer: one form after the other until the server answers, then 1 again
 //!   2  curves only: what a classical client gets (skipped if 1 already got a curve)
 //!   3  resumption; over HTTP also the header `Server`
 //! ```
@@ -19,7 +19,7 @@ use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
 use crate::certificate::Certificate;
-use crate::connect::{AddressGuard, AddressLocks, Connection, reach};
+use crate::connect::{AddressGuard, AddressLocks, ConnectError, Connection, reach};
 use crate::handshake::{
     self, Authorities, COMPLETE, Client, FALLBACKS, Form, Groups, HANDSHAKE_BYTES_MAX, Handshake,
     HandshakeError,
@@ -31,7 +31,7 @@ use crate::report::{Attempt, ChainEntry, Negotiation, Report, Ssh, rfc3339};
 use crate::ssh;
 use crate::starttls::{self, DIALOGUE_BYTES_MAX, StartTlsError};
 use crate::target::{Protocol, Target};
-use crate::verdict::{self, KeyExchange};
+use crate::verdict::{self, Authentication, KeyExchange};
 
 /// How long the probe waits for a session ticket, or for an HTTP response.
 const TICKET_WAIT: Duration = Duration::from_secs(1);
@@ -79,21 +79,34 @@ impl Prober {
         Prober { options, locks: AddressLocks::default() }
     }
 
+    /// Returns whether certificates are verified.
+    #[must_use]
+    pub fn has_authorities(&self) -> bool {
+        self.options.authorities.is_some()
+    }
+
     /// Probes a target. Failures are part of the report.
     #[must_use]
     pub fn probe(&self, target: &Target) -> Report {
+        self.probe_unless_busy(target, true).unwrap_or_default()
+    }
+
+    /// Probes a target. Returns `None` if another thread probes its address, unless `may_wait`.
+    pub(crate) fn probe_unless_busy(&self, target: &Target, may_wait: bool) -> Option<Report> {
         let begun = Instant::now();
         let mut report = start_report(target);
-        match reach(target, &self.locks, self.options.limit) {
+        match reach(target, &self.locks, self.options.limit, may_wait) {
+            Err(ConnectError::InUse) => return None,
             Err(cause) => report.problems.push(format!("no answer at {target}: {cause}")),
             Ok((guard, connection)) => match target.protocol() {
                 Protocol::Tls => self.probe_tls(target, guard, connection, &mut report),
                 Protocol::Ssh => probe_ssh(target, connection, &mut report),
             },
         }
-        report.ok = report.problems.is_empty() && report.post_quantum;
+        report.clean();
+        report.ok = report.is_ok();
         report.duration_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        report
+        Some(report)
     }
 
     fn probe_tls(
@@ -125,57 +138,97 @@ impl Prober {
     /// Sends one form after the other until the server answers, and resumes the session of that
     /// handshake. Returns what the server selected.
     fn first_handshake(&self, dialer: &mut Dialer<'_>, report: &mut Report) -> Option<Selection> {
+        let has_authorities = self.options.authorities.is_some();
+        let mut answer = None;
         let mut is_raw_asked = false;
-        for form in [COMPLETE].iter().chain(&FALLBACKS) {
-            let authorities = self.options.authorities.clone();
-            let client = match Client::new(form, authorities) {
-                Ok(client) => client,
-                Err(cause) => {
-                    report.problems.push(format!("the form `{}` of the hello: {cause}", form.name));
-                    return None;
-                }
-            };
-            let (bytes, result) = dialer.handshake(&client, dialer.alpn());
-            let error = result.as_ref().err().map(ToString::to_string);
-            report.attempts.push(Attempt { hello: form.name.to_owned(), bytes, error });
-            match result {
+        for form in [COMPLETE].into_iter().chain(FALLBACKS) {
+            let (client, result) = self.attempt(dialer, form, report)?;
+            let error = match result {
                 Ok(session) => {
-                    report.not_survived =
-                        (!form.missing.is_empty()).then(|| form.missing.to_owned());
-                    return Some(dialer.complete(&client, session, report));
+                    let selection = dialer.complete(form, &client, session, report);
+                    return Some(self.complete_again(dialer, selection, report));
                 }
                 Err(Failure::StartTls(cause)) => {
                     let target = dialer.target;
                     report.problems.push(format!("{target} does not start TLS: {cause}"));
                     return None;
                 }
-                Err(Failure::Handshake(error))
-                    if !is_raw_asked && (is_for_raw(&error) || client.has_seen_certificate()) =>
-                {
-                    is_raw_asked = true;
-                    let has_authorities = self.options.authorities.is_some();
-                    if let Some(answer) = dialer.ask_raw(report) {
-                        let selection = Selection::of_answer(answer, has_authorities);
-                        selection.record(report);
-                        report.classical = negotiated(report);
-                        return Some(selection);
-                    }
-                    if error.is_final() {
-                        break;
-                    }
+                Err(Failure::Connect(_)) => continue,
+                Err(Failure::Handshake(error)) => error,
+            };
+            if error.is_about_credentials() {
+                answer = None;
+                break;
+            }
+            // A server that closes the connection gets the raw hello last: a path may be to blame.
+            let is_last = form.name == FALLBACKS[4].name && matches!(error, HandshakeError::Closed);
+            if !is_raw_asked && (is_last || is_for_raw(&error) || client.has_seen_certificate()) {
+                is_raw_asked = true;
+                answer = dialer.ask_raw(report).filter(|answer| is_credible(answer, &error));
+                // TLS 1.3 in a group that rustls has does not explain its failure.
+                if answer.as_ref().is_some_and(explains_failure) {
+                    break;
                 }
-                Err(Failure::Handshake(error)) if error.is_final() => break,
-                Err(_) => {}
+            }
+            if error.is_final() {
+                break;
             }
         }
-        let first = report.attempts.first().and_then(|attempt| attempt.error.as_deref());
-        report.problems.push(format!(
-            "{} speaks no TLS with any of {} hellos: {}",
-            dialer.target,
-            report.attempts.len(),
-            first.unwrap_or_default()
-        ));
+        if let Some(answer) = answer {
+            let selection = Selection::of_answer(answer, has_authorities);
+            selection.record(report);
+            report.classical = negotiated(report).filter(|_| !report.post_quantum);
+            return Some(selection);
+        }
+        let error = report.attempts.first().and_then(|attempt| attempt.error.as_deref());
+        let error = error.unwrap_or_default();
+        let target = dialer.target;
+        report.problems.push(match report.attempts.len() {
+            1 => format!("{target} completes no TLS handshake: {error}"),
+            hellos => format!("{target} speaks no TLS with any of {hellos} hellos: {error}"),
+        });
         None
+    }
+
+    /// Makes a handshake with one form, and records it. Returns `None` if rustls has no
+    /// configuration for the form.
+    fn attempt(
+        &self,
+        dialer: &mut Dialer<'_>,
+        form: Form,
+        report: &mut Report,
+    ) -> Option<(Client, Result<TlsSession, Failure>)> {
+        let client = match Client::new(&form, self.options.authorities.clone()) {
+            Ok(client) => client,
+            Err(cause) => {
+                report.problems.push(format!("the form `{}` of the hello: {cause}", form.name));
+                return None;
+            }
+        };
+        let (bytes, result) = dialer.handshake(&client, dialer.alpn());
+        let error = result.as_ref().err().map(ToString::to_string);
+        report.attempts.push(Attempt { hello: form.name.to_owned(), bytes, error });
+        Some((client, result))
+    }
+
+    /// Sends the complete ClientHello again if only a smaller one was answered: one lost connection
+    /// does not show that the path drops something.
+    fn complete_again(
+        &self,
+        dialer: &mut Dialer<'_>,
+        selection: Selection,
+        report: &mut Report,
+    ) -> Selection {
+        if selection.form == COMPLETE {
+            return selection;
+        }
+        match self.attempt(dialer, COMPLETE, report) {
+            Some((client, Ok(session))) => dialer.complete(COMPLETE, &client, session, report),
+            _ => {
+                report.not_survived = Some(selection.form.missing.to_owned());
+                selection
+            }
+        }
     }
 }
 
@@ -188,6 +241,18 @@ fn is_for_raw(error: &HandshakeError) -> bool {
         }
         _ => false,
     }
+}
+
+/// Returns whether an answer to the raw hello is to be believed after an error of rustls. In TLS 1.3
+/// the raw hello sees no certificate, so a server that breaks the protocol gets no second chance.
+fn is_credible(answer: &Answer, error: &HandshakeError) -> bool {
+    let is_misbehaved = matches!(error, HandshakeError::Tls(rustls::Error::PeerMisbehaved(_)));
+    !(handshake::is_tls13(answer.version) && is_misbehaved)
+}
+
+/// Returns whether an answer explains why rustls cannot complete a handshake.
+fn explains_failure(answer: &Answer) -> bool {
+    !handshake::is_tls13(answer.version) || !answer.group.is_some_and(handshake::has_group)
 }
 
 fn start_report(target: &Target) -> Report {
@@ -299,11 +364,18 @@ impl Dialer<'_> {
     }
 
     /// Records a handshake, and resumes its session.
-    fn complete(&mut self, client: &Client, session: TlsSession, report: &mut Report) -> Selection {
+    fn complete(
+        &mut self,
+        form: Form,
+        client: &Client,
+        session: TlsSession,
+        report: &mut Report,
+    ) -> Selection {
         let TlsSession { mut handshake, mut tls, mut stream } = session;
-        let selection = Selection::of_handshake(&mut handshake);
+        let selection = Selection::of_handshake(form, &mut handshake);
         selection.record(report);
         report.alpn = handshake.alpn;
+        report.resumption = None;
         if handshake::is_tls13(selection.version) && !await_ticket(&mut tls, &mut stream) {
             report.resumption = Some(false);
         }
@@ -312,7 +384,7 @@ impl Dialer<'_> {
         selection
     }
 
-    /// Asks which version an old server speaks. Returns its answer if that explains the failure.
+    /// Asks for every version with a hello of our own.
     fn ask_raw(&mut self, report: &mut Report) -> Option<Answer> {
         let is_name = matches!(self.name, ServerName::DnsName(_));
         let offer = Offer::new(is_name.then_some(self.target.host()));
@@ -322,12 +394,7 @@ impl Dialer<'_> {
         });
         let error = answer.as_ref().err().cloned();
         report.attempts.push(Attempt { hello: RAW_HELLO.to_owned(), bytes: None, error });
-        // TLS 1.3 in a group that rustls has is no reason for its failure.
-        let is_reason = |answer: &Answer| {
-            !handshake::is_tls13(answer.version)
-                || !answer.group.is_some_and(raw::is_group_post_quantum)
-        };
-        answer.ok().filter(is_reason)
+        answer.ok()
     }
 
     /// Records which forms of the ClientHello get through, and how to ask for one of them.
@@ -350,13 +417,15 @@ impl Dialer<'_> {
         }
         let form = Form { groups: Groups::Classical, ..COMPLETE };
         let Ok(client) = Client::new(&form, None) else { return };
-        let (_, result) = self.handshake(&client, self.alpn());
-        if let Ok(TlsSession { handshake, mut tls, mut stream }) = result {
-            report.classical = Some(Negotiation {
-                version: raw::version_name(handshake.version),
-                group: handshake.group.map(raw::group_name),
-            });
-            close(&mut tls, &mut stream);
+        match self.handshake(&client, self.alpn()).1 {
+            Ok(TlsSession { handshake, mut tls, mut stream }) => {
+                report.classical = Some(Negotiation {
+                    version: raw::version_name(handshake.version),
+                    group: handshake.group.map(raw::group_name),
+                });
+                close(&mut tls, &mut stream);
+            }
+            Err(failure) => report.classical_error = Some(failure.to_string()),
         }
     }
 
@@ -440,42 +509,52 @@ fn ask_http(tls: &mut ClientConnection, stream: &mut Connection, host: &str) -> 
 }
 
 /// The parameters that the server selected, for the verdicts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Selection {
+    form: Form,
     version: u16,
     cipher_suite: u16,
     group: Option<u16>,
     dhe_bits: Option<usize>,
     scheme: Option<u16>,
-    is_hello_retry_request: bool,
+    /// `None` after a raw hello, which forces the server to send one.
+    is_hello_retry_request: Option<bool>,
     chain: Vec<Vec<u8>>,
+    is_signature_verified: bool,
     trust: Option<Result<(), String>>,
 }
 
 impl Selection {
-    fn of_handshake(handshake: &mut Handshake) -> Selection {
+    fn of_handshake(form: Form, handshake: &mut Handshake) -> Selection {
+        let is_signature_verified = handshake.is_signature_verified;
+        let unverified = || Err("the handshake's signature cannot be verified".to_owned());
+        let trust = handshake.trust.take();
         Selection {
+            form,
             version: handshake.version,
             cipher_suite: handshake.cipher_suite,
             group: handshake.group,
             dhe_bits: None,
             scheme: handshake.scheme,
-            is_hello_retry_request: handshake.is_hello_retry_request,
+            is_hello_retry_request: Some(handshake.is_hello_retry_request),
             chain: std::mem::take(&mut handshake.chain),
-            trust: handshake.trust.take(),
+            is_signature_verified,
+            trust: trust.map(|trust| if is_signature_verified { trust } else { unverified() }),
         }
     }
 
     fn of_answer(answer: Answer, has_authorities: bool) -> Selection {
         let unverified = "the probe cannot complete a handshake with this server";
         Selection {
+            form: COMPLETE,
             version: answer.version,
             cipher_suite: answer.cipher_suite,
             group: answer.group,
             dhe_bits: answer.dhe_bits,
             scheme: answer.signature_scheme,
-            is_hello_retry_request: answer.is_hello_retry_request,
+            is_hello_retry_request: None,
             chain: answer.certificates,
+            is_signature_verified: false,
             trust: has_authorities.then(|| Err(unverified.to_owned())),
         }
     }
@@ -485,7 +564,6 @@ impl Selection {
         match (self.group, self.dhe_bits) {
             (Some(group), _) => raw::group_name(group),
             (None, Some(bits)) => format!("DHE with {bits} bits"),
-            (None, None) if self.version == raw::TLS1_3 => "a key that both sides had".to_owned(),
             (None, None) => "RSA key transport".to_owned(),
         }
     }
@@ -496,7 +574,7 @@ impl Selection {
         report.group = self.group.map(raw::group_name);
         report.post_quantum = self.group.is_some_and(raw::is_group_post_quantum);
         report.signature = self.scheme.map(raw::signature_scheme_name);
-        report.hello_retry_request = Some(self.is_hello_retry_request);
+        report.hello_retry_request = self.is_hello_retry_request;
     }
 
     /// Adds the chain, the verdicts and the problems.
@@ -507,13 +585,19 @@ impl Selection {
             .map(|der| Certificate::parse(der).map_err(|error| error.to_string()))
             .collect();
         report.chain = chain.iter().map(entry).collect();
-        report.authentication = verdict::authentication(&chain);
+        let authentication = Authentication {
+            version: self.version,
+            form: self.form,
+            chain: &chain,
+            is_signature_verified: self.is_signature_verified,
+        };
+        report.authentication = authentication.verdict();
         let key_exchange = KeyExchange {
             version: self.version,
             group: self.group,
             algorithm: self.algorithm(),
-            is_hello_retry_request: self.is_hello_retry_request,
-            not_survived: report.not_survived.as_deref(),
+            is_hello_retry_request: self.is_hello_retry_request == Some(true),
+            form: self.form,
             program: report.program.as_deref(),
         };
         report.key_exchange = Some(key_exchange.verdict());

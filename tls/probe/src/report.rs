@@ -23,8 +23,8 @@ pub struct Report {
     pub probed_at: String,
     /// How long the probe took, in milliseconds.
     pub duration_ms: u64,
-    /// Whether the first handshake was post-quantum in its key exchange, and the certificate
-    /// verified if that was requested.
+    /// Whether the key exchange is post-quantum, the complete ClientHello was answered, and the
+    /// certificate verified if that was requested.
     pub ok: bool,
     /// Whether the key exchange is post-quantum.
     pub post_quantum: bool,
@@ -46,9 +46,11 @@ pub struct Report {
     pub alpn: Option<String>,
     /// Whether a second connection resumed the session of the first.
     pub resumption: Option<bool>,
-    /// The version and group of a client without post-quantum groups; `None` if the server refuses
-    /// it, or if there was no handshake.
+    /// The version and group of a client without post-quantum groups; `None` if it gets no
+    /// connection, or was not tried.
     pub classical: Option<Negotiation>,
+    /// Why a client without post-quantum groups gets no connection.
+    pub classical_error: Option<String>,
     /// The server's program, as the server names it.
     pub program: Option<String>,
     /// The verdict on the key exchange; `None` if there was no handshake.
@@ -71,6 +73,54 @@ pub struct Report {
     pub attempts: Vec<Attempt>,
     /// Why the target is not `ok`.
     pub problems: Vec<String>,
+}
+
+/// The most characters of a text that a server influences.
+const TEXT_LEN_MAX: usize = 1024;
+
+impl Report {
+    /// Returns whether the target has everything that was asked for.
+    #[must_use]
+    pub fn is_ok(&self) -> bool {
+        self.post_quantum && self.problems.is_empty() && self.verified != Some(false)
+    }
+
+    /// Replaces control characters in the texts of the server, and characters that change the
+    /// direction of text. Cuts long texts.
+    pub fn clean(&mut self) {
+        let chain = self.chain.iter_mut();
+        let verdicts = [&mut self.key_exchange, &mut self.authentication].into_iter().flatten();
+        let attempts = self.attempts.iter_mut().filter_map(|attempt| attempt.error.as_mut());
+        let rows = self.matrix.iter_mut().filter_map(|row| row.error.as_mut());
+        let texts = chain
+            .flat_map(|entry| [&mut entry.subject, &mut entry.issuer])
+            .chain(verdicts.flat_map(|verdict| [&mut verdict.algorithm, &mut verdict.why]))
+            .chain(attempts)
+            .chain(rows)
+            .chain(
+                [&mut self.program, &mut self.alpn, &mut self.classical_error]
+                    .into_iter()
+                    .flatten(),
+            )
+            .chain(&mut self.problems);
+        for text in texts {
+            *text = clean(text);
+        }
+    }
+}
+
+fn clean(text: &str) -> String {
+    let is_obeyed = |character: char| {
+        character.is_control()
+            || matches!(character, '\u{200e}' | '\u{200f}' | '\u{61c}' | '\u{2028}' | '\u{2029}')
+            || matches!(character, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    let plain = |character| if is_obeyed(character) { '\u{fffd}' } else { character };
+    let mut cut: String = text.chars().take(TEXT_LEN_MAX).map(plain).collect();
+    if text.chars().nth(TEXT_LEN_MAX).is_some() {
+        cut.push_str("...");
+    }
+    cut
 }
 
 /// A certificate of the chain.
@@ -158,6 +208,32 @@ pub struct Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Names as long as a chain allows, in characters of which JSON needs the most bytes.
+    #[test]
+    fn texts_of_servers_are_plain_and_bounded() {
+        let long = "\u{1f512}\\\u{1b}\u{9b}\u{202e}\n".repeat(10_000);
+        let entry =
+            ChainEntry { subject: long.clone(), issuer: long.clone(), ..ChainEntry::default() };
+        let verdict = Some(Verdict { why: long.clone(), ..Verdict::default() });
+        let attempt = Attempt { error: Some(long.clone()), ..Attempt::default() };
+        let mut report = Report {
+            target: "a:1".into(),
+            program: Some(long.clone()),
+            chain: vec![entry; 32],
+            key_exchange: verdict.clone(),
+            authentication: verdict,
+            attempts: vec![attempt; 9],
+            problems: vec![long; 3],
+            ..Report::default()
+        };
+        report.clean();
+        let line = serde_json::to_string(&report).unwrap();
+        assert!(line.len() < 1 << 19, "{}", line.len());
+        assert!(!line.contains(|one: char| one.is_control() || one == '\u{202e}'));
+        assert!(!line.contains("\\u00") && !line.contains("\\n"));
+        assert!(report.chain[0].subject.ends_with("..."));
+    }
 
     #[test]
     fn a_report_survives_its_line() {

@@ -8,7 +8,6 @@
 //!
 //! The connection ends there: neither side has used a key.
 
-use std::fmt;
 use std::io::{ErrorKind, Read, Write};
 
 /// Our identification.
@@ -130,17 +129,10 @@ impl SshLists {
         self.negotiated_kex().is_some_and(is_kex_post_quantum)
     }
 
-    /// Returns whether the server has a post-quantum host key. No client of OpenSSH 10 asks for
-    /// one.
+    /// Returns the server's first post-quantum host key algorithm. OpenSSH 10 asks for none.
     #[must_use]
-    pub fn has_post_quantum_host_key(&self) -> bool {
-        self.host_keys.iter().any(|name| is_host_key_post_quantum(name))
-    }
-}
-
-impl fmt::Display for SshLists {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.banner, self.kex.join(","), self.host_keys.join(","))
+    pub fn post_quantum_host_key(&self) -> Option<&str> {
+        self.host_keys.iter().map(String::as_str).find(|name| is_host_key_post_quantum(name))
     }
 }
 
@@ -357,7 +349,7 @@ mod tests {
         // The client's order decides.
         assert_eq!(lists.negotiated_kex(), Some("mlkem768x25519-sha256"));
         assert_eq!(lists.negotiated_host_key(), Some("ssh-ed25519"));
-        assert!(lists.is_kex_post_quantum() && !lists.has_post_quantum_host_key());
+        assert!(lists.is_kex_post_quantum() && lists.post_quantum_host_key().is_none());
     }
 
     #[test]
@@ -369,7 +361,7 @@ mod tests {
         assert_eq!(lists.banner, "SSH-1.99-old");
         // OpenSSH does not ask for the method that is post-quantum here.
         assert_eq!(lists.negotiated_kex(), Some("curve25519-sha256"));
-        assert!(!lists.is_kex_post_quantum() && lists.has_post_quantum_host_key());
+        assert!(!lists.is_kex_post_quantum() && lists.post_quantum_host_key().is_some());
         assert_eq!(lists.negotiated_host_key(), None);
     }
 

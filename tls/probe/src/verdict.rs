@@ -1,14 +1,15 @@
 //! Verdicts: whether the key exchange and the authentication are post-quantum, why, and what
 //! changes it.
 //!
-//! The probe offers hybrids first, so a server that selects a curve decides by its own list, or has
-//! nothing else.
+//! The complete hello offers hybrids first, so a server that selects a curve decides by its own
+//! list, or has nothing else. After a smaller hello, the reason is what that hello leaves out.
 
 use crate::advice;
 use crate::certificate::Certificate;
+use crate::handshake::{Form, Groups};
 use crate::raw;
 use crate::report::Verdict;
-use crate::ssh::SshLists;
+use crate::ssh::{SshLists, is_host_key_post_quantum};
 
 /// The group that the probe offers first.
 const FIRST_GROUP: u16 = 0x11ec;
@@ -24,8 +25,8 @@ pub struct KeyExchange<'a> {
     pub algorithm: String,
     /// Whether the server sent a HelloRetryRequest.
     pub is_hello_retry_request: bool,
-    /// The feature that the path drops; `None` if the complete ClientHello was answered.
-    pub not_survived: Option<&'a str>,
+    /// The form of the ClientHello that was answered.
+    pub form: Form,
     /// The server's program.
     pub program: Option<&'a str>,
 }
@@ -37,13 +38,18 @@ impl KeyExchange<'_> {
         let post_quantum = self.group.is_some_and(raw::is_group_post_quantum);
         let algorithm = self.algorithm.clone();
         let first = raw::group_name(FIRST_GROUP);
-        let mut why = if post_quantum {
-            match self.group == Some(FIRST_GROUP) {
-                true => format!("the server accepts {first}, which the probe offers first"),
-                false => format!("the server's list decides: it prefers {algorithm} to {first}"),
-            }
-        } else {
+        let mut why = if !post_quantum {
             self.why_classical(&first)
+        } else if self.group != Some(FIRST_GROUP) {
+            format!(
+                "the server selected {algorithm}, and not {first}, which the probe offers, too: \
+                 it does not have that group, or prefers the other. In the first case, clients \
+                 whose only hybrid is {first} get a classical connection"
+            )
+        } else if self.form.groups == Groups::SmallShare {
+            format!("the server prefers {first} to x25519, whose share the hello has")
+        } else {
+            format!("the server accepts {first}, which the probe offers first")
         };
         if post_quantum && self.is_hello_retry_request {
             why.push_str("; it asks for it with a HelloRetryRequest, which costs a round trip");
@@ -53,17 +59,17 @@ impl KeyExchange<'_> {
     }
 
     fn why_classical(&self, first: &str) -> String {
-        if let Some(dropped) = self.not_survived {
-            return format!(
-                "the network path or the server drops {dropped}, so the connection was made \
-                 without it"
-            );
-        }
-        if self.version < raw::TLS1_3 {
+        if self.version < raw::TLS1_3 && self.form.has_tls13 {
             return format!(
                 "the server selected {}, which has no post-quantum key exchange, although the \
                  probe offers TLS 1.3",
                 raw::version_name(self.version)
+            );
+        }
+        if self.form.groups != Groups::PostQuantumFirst {
+            return format!(
+                "the network path or the server drops {}, so the connection was made without it",
+                self.form.missing
             );
         }
         match self.program.and_then(advice::find).and_then(|advice| advice.reason) {
@@ -84,63 +90,99 @@ impl KeyExchange<'_> {
     }
 }
 
-/// Returns the verdict on a chain whose first certificate is the server's. A signature on a
-/// self-signed root does not count, because clients trust the root by its key.
-///
-/// Returns `None` for an empty chain.
-#[must_use]
-pub fn authentication(chain: &[Result<Certificate, String>]) -> Option<Verdict> {
-    let verdict = |post_quantum, algorithm: &str, why: String, fix: &[&str]| {
-        let fix = fix.iter().map(|line| (*line).to_owned()).collect();
-        Some(Verdict { post_quantum, algorithm: algorithm.to_owned(), why, fix })
-    };
-    let leaf = match chain.first()? {
-        Ok(leaf) => leaf,
-        Err(error) => {
-            return verdict(
-                false,
-                "unknown",
-                format!("the certificate cannot be read: {error}"),
-                &[],
-            );
+/// The credentials that a server showed in a handshake.
+#[derive(Clone, Debug, Default)]
+pub struct Authentication<'a> {
+    /// The version of TLS.
+    pub version: u16,
+    /// The form of the ClientHello that was answered.
+    pub form: Form,
+    /// The certificates, the server's first.
+    pub chain: &'a [Result<Certificate, String>],
+    /// Whether the server's signature was verified with the key of its certificate.
+    pub is_signature_verified: bool,
+}
+
+impl Authentication<'_> {
+    /// Returns the verdict; `None` for an empty chain.
+    ///
+    /// A classical signature on a self-issued certificate with a classical key does not count,
+    /// because clients trust a root by its key.
+    #[must_use]
+    pub fn verdict(&self) -> Option<Verdict> {
+        let leaf = match self.chain.first()? {
+            Ok(leaf) => leaf,
+            Err(error) => {
+                return classical("unknown", format!("the certificate cannot be read: {error}"));
+            }
+        };
+        let key = &leaf.key.name;
+        if self.version < raw::TLS1_3 {
+            let version = raw::version_name(self.version);
+            return classical(key, format!("the server's key is {key}; {version} has no ML-DSA"));
         }
-    };
-    if !leaf.key.is_post_quantum {
+        if !leaf.key.is_post_quantum {
+            return self.classical_key(key);
+        }
+        if !self.is_signature_verified {
+            let why = format!(
+                "the server's key is {key}, but the handshake's signature cannot be verified"
+            );
+            return classical(key, why);
+        }
+        for (number, certificate) in self.chain.iter().enumerate() {
+            let certificate = match certificate {
+                Ok(certificate) => certificate,
+                Err(error) => {
+                    let why =
+                        format!("certificate {} of the chain cannot be read: {error}", number + 1);
+                    return classical("unknown", why);
+                }
+            };
+            // A post-quantum key does not sign itself with a classical algorithm.
+            let is_root =
+                number > 0 && certificate.is_self_issued() && !certificate.key.is_post_quantum;
+            if !is_root && !certificate.signature.is_post_quantum {
+                let name = &certificate.signature.name;
+                let why = format!(
+                    "the server's key is {key}, but the signature on the certificate of `{}` is \
+                     {name}",
+                    certificate.subject
+                );
+                return classical(name, why);
+            }
+        }
+        let others = self.chain.iter().flatten().any(|other| other.signature.name != *key);
+        let algorithms = if others { "post-quantum" } else { key };
         let why = format!(
-            "the server's key is {}; the probe offers ML-DSA, so the server has no certificate \
-             with an ML-DSA key, or its list prefers this one",
-            leaf.key.name
+            "the server's key and every signature that it sent are {algorithms}; a root that it \
+             did not send is not judged"
+        );
+        Some(Verdict { post_quantum: true, algorithm: key.clone(), why, fix: Vec::new() })
+    }
+
+    fn classical_key(&self, key: &str) -> Option<Verdict> {
+        if !self.form.has_ml_dsa {
+            let why = format!(
+                "the server's key is {key}; the hello that was answered does not offer ML-DSA, so \
+                 the server may have another certificate"
+            );
+            return classical(key, why);
+        }
+        let why = format!(
+            "the server's key is {key}; the probe offers ML-DSA, so the server has no certificate \
+             with an ML-DSA key, or its list prefers this one"
         );
         let fix = "# add a certificate with an ML-DSA-65 key beside this one, for clients that \
                    support it";
-        return verdict(false, &leaf.key.name, why, &[fix]);
+        let verdict = classical(key, why);
+        verdict.map(|verdict| Verdict { fix: vec![fix.to_owned()], ..verdict })
     }
-    for (number, certificate) in chain.iter().enumerate() {
-        let certificate = match certificate {
-            Ok(certificate) => certificate,
-            Err(error) => {
-                let why =
-                    format!("certificate {} of the chain cannot be read: {error}", number + 1);
-                return verdict(false, "unknown", why, &[]);
-            }
-        };
-        let is_root = certificate.subject == certificate.issuer;
-        if !is_root && !certificate.signature.is_post_quantum {
-            let (name, key) = (&certificate.signature.name, &leaf.key.name);
-            let why = format!(
-                "the server's key is {key}, but the signature on the certificate of `{}` is {name}",
-                certificate.subject
-            );
-            return verdict(false, name, why, &[]);
-        }
-    }
-    let why = format!("the server's key and every signature that it sent are {}", leaf.key.name);
-    let others = chain.iter().flatten().any(|other| other.signature.name != leaf.key.name);
-    let why = match others {
-        true => "the server's key and every signature that it sent are post-quantum".to_owned(),
-        false => why,
-    };
-    verdict(true, &leaf.key.name, why, &[])
+}
+
+fn classical(algorithm: &str, why: String) -> Option<Verdict> {
+    let algorithm = algorithm.to_owned();
+    Some(Verdict { post_quantum: false, algorithm, why, fix: Vec::new() })
 }
 
 /// Returns the verdict on the key exchange of an SSH server with a client of OpenSSH 10.
@@ -154,7 +196,10 @@ pub fn ssh_key_exchange(lists: &SshLists) -> Verdict {
             format!("the server offers {name}, the first choice of OpenSSH 10 that it has")
         }
         Some(name) => {
-            format!("the server's list decides: it has no post-quantum method, so {name} is used")
+            format!(
+                "the server's list decides: it has no post-quantum method of OpenSSH 10, so {name} \
+                 is used"
+            )
         }
     };
     let advice = advice::find(&lists.banner).filter(|_| !post_quantum);
@@ -167,11 +212,14 @@ pub fn ssh_key_exchange(lists: &SshLists) -> Verdict {
 #[must_use]
 pub fn ssh_authentication(lists: &SshLists) -> Verdict {
     let algorithm = lists.negotiated_host_key().unwrap_or("none").to_owned();
-    let post_quantum = lists.has_post_quantum_host_key();
-    let why = match post_quantum {
+    let post_quantum = is_host_key_post_quantum(&algorithm);
+    let mut why = match post_quantum {
         true => "the server has a post-quantum host key".to_owned(),
         false => "the server has classical host keys only; OpenSSH 10 has no others".to_owned(),
     };
+    if let Some(other) = lists.post_quantum_host_key().filter(|_| !post_quantum) {
+        why = format!("the server also offers {other}, which OpenSSH 10 does not ask for");
+    }
     Verdict { post_quantum, algorithm, why, fix: Vec::new() }
 }
 
@@ -179,6 +227,7 @@ pub fn ssh_authentication(lists: &SshLists) -> Verdict {
 mod tests {
     use super::*;
     use crate::algorithm::{KeyKind, SignatureKind};
+    use crate::handshake::{COMPLETE, FALLBACKS};
 
     fn key_exchange(version: u16, group: Option<u16>) -> KeyExchange<'static> {
         let algorithm = group.map_or("RSA key transport".to_owned(), raw::group_name);
@@ -191,7 +240,8 @@ mod tests {
         assert!(first.post_quantum && first.why.contains("which the probe offers first"));
         let other = key_exchange(raw::TLS1_3, Some(0x11eb));
         let other = KeyExchange { is_hello_retry_request: true, ..other }.verdict();
-        assert!(other.post_quantum && other.why.contains("it prefers SecP256r1MLKEM768"));
+        assert!(other.post_quantum && other.why.contains("and not X25519MLKEM768"), "{other:?}");
+        assert!(other.why.contains("get a classical connection"), "{other:?}");
         assert!(other.why.ends_with("which costs a round trip"), "{other:?}");
         let curve = key_exchange(raw::TLS1_3, Some(0x1d));
         let unknown = curve.clone().verdict();
@@ -200,8 +250,6 @@ mod tests {
         let known = KeyExchange { program: Some("PostgreSQL"), ..curve.clone() }.verdict();
         assert!(known.why.contains("sets its groups itself"), "{known:?}");
         assert!(known.fix.len() == 2 && known.fix[0].starts_with("ssl_groups"), "{known:?}");
-        let path = KeyExchange { not_survived: Some("the hello"), ..curve }.verdict();
-        assert!(path.why.starts_with("the network path or the server drops the hello"));
         let old = key_exchange(raw::TLS1_2, None);
         let old = KeyExchange { program: Some("nginx"), ..old }.verdict();
         assert!(old.why.contains("TLSv1.2"), "{old:?}");
@@ -227,6 +275,50 @@ mod tests {
     }
 
     #[test]
+    fn the_reason_is_that_of_the_hello_that_was_answered() {
+        let why = |form: Form, version, group| {
+            KeyExchange { form, ..key_exchange(version, Some(group)) }.verdict().why
+        };
+        let [no_ml_dsa, small_share, no_ml_kem, _, tls12] = FALLBACKS;
+        for (form, version, group, expected) in [
+            (COMPLETE, raw::TLS1_3, 0x1d, "the server's list decides"),
+            (no_ml_dsa, raw::TLS1_3, 0x1d, "the server's list decides"),
+            (no_ml_dsa, raw::TLS1_3, FIRST_GROUP, "the server accepts"),
+            (small_share, raw::TLS1_3, FIRST_GROUP, "the server prefers X25519MLKEM768 to x25519"),
+            (small_share, raw::TLS1_3, 0x1d, "the network path or the server drops the size"),
+            (no_ml_kem, raw::TLS1_3, 0x1d, "the network path or the server drops the groups"),
+            (no_ml_kem, raw::TLS1_2, 0x1d, "the server selected TLSv1.2"),
+            (tls12, raw::TLS1_2, 0x1d, "the network path or the server drops TLS 1.3"),
+        ] {
+            let why = why(form, version, group);
+            assert!(why.starts_with(expected), "{}: {why}", form.name);
+        }
+        let chain = [Ok(certificate("leaf", "ca", false, false))];
+        for (form, version, expected) in [
+            (COMPLETE, raw::TLS1_3, "the probe offers ML-DSA"),
+            (no_ml_dsa, raw::TLS1_3, "does not offer ML-DSA"),
+            (COMPLETE, raw::TLS1_2, "TLSv1.2 has no ML-DSA"),
+        ] {
+            let verdict = Authentication { version, form, ..shown(&chain) }.verdict().unwrap();
+            assert!(verdict.why.contains(expected), "{}: {verdict:?}", form.name);
+            assert_eq!(verdict.fix.is_empty(), !expected.contains("the probe"));
+        }
+        let chain = [Ok(certificate("leaf", "ca", true, true))];
+        for (version, is_signature_verified, expected) in
+            [(raw::TLS1_3, true, true), (raw::TLS1_3, false, false), (raw::TLS1_2, true, false)]
+        {
+            let shown = Authentication { version, is_signature_verified, ..shown(&chain) };
+            assert_eq!(shown.verdict().unwrap().post_quantum, expected, "{version}");
+        }
+    }
+
+    /// A handshake of TLS 1.3 with the complete hello.
+    fn shown(chain: &[Result<Certificate, String>]) -> Authentication<'_> {
+        let version = raw::TLS1_3;
+        Authentication { version, chain, is_signature_verified: true, ..Authentication::default() }
+    }
+
+    #[test]
     fn one_classical_signature_is_enough() {
         let leaf = certificate("leaf", "ca", true, true);
         let ca = certificate("ca", "root", true, true);
@@ -239,14 +331,17 @@ mod tests {
             (vec![certificate("leaf", "ca", true, false)], false),
             (vec![certificate("leaf", "ca", false, true)], false),
             (vec![leaf.clone(), certificate("ca", "root", true, false), root], false),
+            // A key that was rolled over, and a server that names itself as its issuer.
+            (vec![leaf.clone(), certificate("ca", "ca", true, false)], false),
+            (vec![certificate("leaf", "leaf", true, false)], false),
         ] {
             let chain: Vec<_> = chain.into_iter().map(Ok).collect();
-            let verdict = authentication(&chain).unwrap();
+            let verdict = shown(&chain).verdict().unwrap();
             assert_eq!(verdict.post_quantum, expected, "{verdict:?}");
         }
-        assert_eq!(authentication(&[]), None);
+        assert_eq!(shown(&[]).verdict(), None);
         for chain in [vec![Err("x".to_owned())], vec![Ok(leaf), Err("x".to_owned())]] {
-            let verdict = authentication(&chain).unwrap();
+            let verdict = shown(&chain).verdict().unwrap();
             assert!(!verdict.post_quantum && verdict.why.contains("cannot be read: x"));
         }
     }
@@ -264,6 +359,11 @@ mod tests {
         assert!(!curve.post_quantum && curve.fix[0].starts_with("KexAlgorithms"), "{curve:?}");
         let nothing = ssh_key_exchange(&lists("rsa1024-sha1"));
         assert!(!nothing.post_quantum && nothing.why.contains("in common"), "{nothing:?}");
-        assert!(!ssh_authentication(&lists("x")).post_quantum);
+        let mut lists = lists("x");
+        assert!(!ssh_authentication(&lists).post_quantum);
+        lists.host_keys.insert(0, "ssh-mldsa-65".to_owned());
+        let both = ssh_authentication(&lists);
+        assert_eq!((&*both.algorithm, both.post_quantum), ("ssh-ed25519", false));
+        assert!(both.why.contains("also offers ssh-mldsa-65"), "{both:?}");
     }
 }

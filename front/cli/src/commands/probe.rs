@@ -4,6 +4,7 @@
 mod metrics;
 mod text;
 
+use std::collections::HashSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -134,6 +135,8 @@ pub fn run(args: Args) -> Result<u8, Failure> {
             return Err(wrong("it has no target".to_owned()));
         }
     }
+    let mut known = HashSet::new();
+    targets.retain(|target| known.insert(target.clone()));
     let output = match (args.json, args.metrics, targets.len()) {
         (true, _, _) => Output::Json,
         (_, true, _) => Output::Metrics,
@@ -198,18 +201,20 @@ fn survey(
 ) -> Result<u8, Failure> {
     let mut printer = Printer::new(output, &targets);
     printer.cbom = written.cbom.map(|_| Cbom::new());
-    let mut known = Vec::new();
+    let mut printed = Ok(());
     let mut results = match written.results {
         Some(file) => {
-            let opened = Results::open(file, &mut targets, |report| known.push(report));
+            let opened = Results::open(file, &mut targets, prober.has_authorities(), |report| {
+                if printed.is_ok() {
+                    printed = printer.print(report);
+                }
+            });
             let name = files::shown(file, "standard input");
             Some(opened.map_err(|cause| Failure::Usage(format!("--results {name}: {cause}")))?)
         }
         None => None,
     };
-    for report in known {
-        printer.print(report)?;
-    }
+    printed?;
     let mut progress = printer.has_progress().then(|| Stage::start("probing", targets.len()));
     let mut done = 0;
     pool::run(prober, &targets, parallel, |report| {

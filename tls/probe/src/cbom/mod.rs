@@ -124,7 +124,10 @@ impl Cbom {
         if let (Protocol::Ssh, Some(verdict)) = (report.protocol, &report.authentication) {
             let id = format!("ssh/{target}/{}", verdict.algorithm);
             let name = format!("{} host key", verdict.algorithm);
-            let algorithm = self.add_algorithm(&verdict.algorithm, verdict.post_quantum);
+            let algorithm = self.add_algorithm(
+                &verdict.algorithm,
+                crate::ssh::is_host_key_post_quantum(&verdict.algorithm),
+            );
             let properties = json!({
                 "type": "public-key",
                 "relatedCryptographicAssets": [related("algorithm", &algorithm)],
@@ -196,11 +199,14 @@ impl Cbom {
         }
     }
 
-    /// Adds an algorithm and returns its `bom-ref`.
+    /// Adds an algorithm and returns its `bom-ref`. Reports share it, so later ones do not change
+    /// it.
     fn add_algorithm(&mut self, name: &str, is_post_quantum: bool) -> String {
         let reference = format!("crypto/algorithm/{}", name.replace(' ', "-"));
         self.insert(&reference, name, algorithm::properties(name));
-        if let Some(component) = self.components.get_mut(&reference) {
+        if let Some(component) = self.components.get_mut(&reference)
+            && component.value.get("properties").is_none()
+        {
             let value = is_post_quantum.to_string();
             component.value["properties"] = json!([{ "name": POST_QUANTUM, "value": value }]);
         }

@@ -13,8 +13,9 @@ use gabion_rustls::testing::{Chain, Key, chain};
 use rustls::server::WebPkiClientVerifier;
 use rustls::version::{TLS12, TLS13};
 use rustls::{RootCertStore, ServerConfig, SignatureScheme};
+use sha2::{Digest, Sha256};
 
-use crate::server::{CLASSICAL, ML_DSA, Server, config, hybrid};
+use crate::server::{CLASSICAL, ML_DSA, Server, config, hybrid, pem};
 
 #[track_caller]
 fn key_exchange(report: &Report) -> (&str, bool, &str) {
@@ -83,9 +84,10 @@ fn another_hybrid_costs_a_round_trip() {
     assert_eq!(report.hello_retry_request, Some(true));
     let (algorithm, _, why) = key_exchange(&report);
     assert_eq!(algorithm, "SecP384r1MLKEM1024");
-    assert!(why.contains("HelloRetryRequest") && why.contains("prefers"), "{why}");
+    assert!(why.contains("HelloRetryRequest") && why.contains("and not X25519MLKEM768"), "{why}");
     // A client without hybrids is refused.
     assert_eq!(report.classical, None);
+    assert!(report.classical_error.as_ref().unwrap().contains("handshake_failure"), "{report:?}");
 }
 
 #[test]
@@ -158,10 +160,6 @@ fn authorities_verify_the_chain_and_the_name() {
         let options = Options { authorities: Some(Arc::new(authorities)), ..Options::default() };
         server.probe_with(None, options)
     };
-    let pem = |der: &[u8]| {
-        let lines = base64(der);
-        format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n").into_bytes()
-    };
     let server = Server::tls(hybrid(&ML_DSA));
     let report = probe(&server, &pem(&ML_DSA.root));
     assert!(report.ok && report.verified == Some(true), "{report:?}");
@@ -193,54 +191,73 @@ fn self_signed(host: &str, validity: [&str; 2]) -> Chain {
     Chain { certificates: vec![issued], ..ML_DSA.clone() }
 }
 
-/// Encodes base64 in lines of 64 characters.
-fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::new();
-    for chunk in bytes.chunks(48) {
-        for three in chunk.chunks(3) {
-            let bits = three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte))
-                << (8 * (3 - three.len()));
-            for digit in 0..4 {
-                let index = (bits >> (18 - 6 * digit)) as usize & 63;
-                text.push(if digit > three.len() { '=' } else { DIGITS[index] as char });
-            }
-        }
-        text.push('\n');
-    }
-    text
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(body.len()).unwrap().to_be_bytes();
+    [&[kind, 0, len[0], len[1]], body].concat()
 }
+
+/// TLS 1.0 with RSA key transport: ServerHello, Certificate, ServerHelloDone.
+fn old_flight() -> Vec<u8> {
+    let server_hello = [&[0x03, 0x01][..], &[7; 32], &[0, 0x00, 0x2f, 0]].concat();
+    let prefixed = |body: &[u8]| message(0, body)[1..].to_vec();
+    let certificate = message(11, &prefixed(&prefixed(CLASSICAL.certificates[0].as_ref())));
+    [message(2, &server_hello), certificate, message(14, &[])].concat()
+}
+
+/// A HelloRetryRequest for a group.
+fn retry_request(group: u16) -> Vec<u8> {
+    let random = Sha256::digest(b"HelloRetryRequest");
+    let group = group.to_be_bytes();
+    let extensions = [0, 43, 0, 2, 3, 4, 0, 51, 0, 2, group[0], group[1]];
+    let session_id: &[u8] = b"\x20gabion probe: compatibility mode";
+    let parts = [&[3, 3], &random[..], session_id, &[0x13, 0x01, 0, 0, 12], &extensions];
+    message(2, &parts.concat())
+}
+
+/// A server that answers the raw hello with a flight, and every other hello with `other`.
+fn raw_server(flight: Vec<u8>, other: &'static [u8]) -> Server {
+    Server::start(move |mut stream| {
+        let mut hello = [0; 4096];
+        let len = stream.read(&mut hello).unwrap_or(0);
+        let is_raw = hello[..len].windows(12).any(|part| part == b"gabion probe");
+        let mut record = vec![22, 3, 1];
+        record.extend(u16::try_from(flight.len()).unwrap().to_be_bytes());
+        record.extend(&flight);
+        let _ = stream.write_all(if is_raw { &record } else { other });
+        if is_raw || !other.is_empty() {
+            let _ = stream.read(&mut hello);
+        }
+    })
+}
+
+const HANDSHAKE_FAILURE: &[u8] = &[21, 3, 3, 0, 2, 2, 40];
 
 #[test]
 fn an_older_server_is_asked_with_a_hello_of_our_own() {
-    // TLS 1.0 with RSA key transport: ServerHello, Certificate, ServerHelloDone.
-    let server = Server::start(|mut stream| {
-        let mut hello = [0; 4096];
-        let _ = stream.read(&mut hello);
-        let mut server_hello = vec![0x03, 0x01];
-        server_hello.extend([7; 32]);
-        server_hello.extend([0, 0x00, 0x2f, 0]);
-        let message = |kind: u8, body: &[u8]| {
-            let len = u16::try_from(body.len()).unwrap().to_be_bytes();
-            [&[kind, 0, len[0], len[1]], body].concat()
-        };
-        let der = CLASSICAL.certificates[0].as_ref();
-        let prefixed = |body: &[u8]| message(0, body)[1..].to_vec();
-        let certificate = message(11, &prefixed(&prefixed(der)));
-        let flight = [message(2, &server_hello), certificate, message(14, &[])].concat();
-        let mut record = vec![22, 3, 1];
-        record.extend(u16::try_from(flight.len()).unwrap().to_be_bytes());
-        record.extend(flight);
-        let _ = stream.write_all(&record);
-        let _ = stream.read(&mut hello);
-    });
-    let report = server.probe(None);
-    assert_eq!(report.version.as_deref(), Some("TLSv1"), "{report:?}");
-    assert_eq!(report.cipher.as_deref(), Some("TLS_RSA_WITH_AES_128_CBC_SHA"), "{report:?}");
-    assert_eq!(key_exchange(&report).0, "RSA key transport");
-    assert!(!report.ok && !authentication(&report).1, "{report:?}");
-    assert_eq!(report.chain.len(), 1);
-    assert_eq!(report.attempts.len(), 2, "{report:?}");
+    for (other, attempts) in [(HANDSHAKE_FAILURE, 2), (&[][..], 7)] {
+        let report = raw_server(old_flight(), other).probe(None);
+        assert_eq!(report.version.as_deref(), Some("TLSv1"), "{report:?}");
+        assert_eq!(report.cipher.as_deref(), Some("TLS_RSA_WITH_AES_128_CBC_SHA"), "{report:?}");
+        assert_eq!(key_exchange(&report).0, "RSA key transport");
+        assert!(!report.ok && !authentication(&report).1, "{report:?}");
+        assert_eq!(report.chain.len(), 1);
+        assert_eq!(report.hello_retry_request, None);
+        assert_eq!(report.attempts.len(), attempts, "{report:?}");
+    }
+}
+
+/// A server whose only certificate has a key that rustls does not know, such as Ed448.
+#[test]
+fn a_group_that_only_the_raw_hello_showed_is_kept() {
+    for (group, post_quantum) in [(0x11ec, true), (0x1d, false)] {
+        let report = raw_server(retry_request(group), HANDSHAKE_FAILURE).probe(None);
+        assert_eq!(report.version.as_deref(), Some("TLSv1.3"), "{report:?}");
+        assert_eq!((report.ok, report.post_quantum), (post_quantum, post_quantum), "{report:?}");
+        assert_eq!(key_exchange(&report).1, post_quantum);
+        // An empty key share forces a HelloRetryRequest.
+        assert_eq!(report.hello_retry_request, None);
+        assert_eq!(report.attempts.len(), 7);
+    }
 }
 
 #[test]

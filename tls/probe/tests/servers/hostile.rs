@@ -2,15 +2,20 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gabion_engine::Algorithm;
+use gabion_probe::handshake::Authorities;
 use gabion_probe::probe::Options;
 use gabion_probe::report::Report;
 use gabion_probe::target::StartTls;
+use gabion_rustls::groups;
 use gabion_rustls::testing::{Chain, Key, chain};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::{TLS12, TLS13};
 
-use crate::server::{Server, hybrid};
+use crate::server::{CLASSICAL, ML_DSA, Server, config, hybrid, pem};
 
 const LIMIT: Duration = Duration::from_millis(200);
 
@@ -58,7 +63,7 @@ fn a_mute_server() {
 #[test]
 fn a_server_that_closes_at_once() {
     let report = probe(None, drop);
-    assert_says(&report, "speaks no TLS with any of 6 hellos: the server closed the connection");
+    assert_says(&report, "speaks no TLS with any of 7 hellos: the server closed the connection");
     let report = probe(Some(StartTls::Imap), drop);
     assert_says(&report, "does not start TLS");
 }
@@ -84,7 +89,7 @@ fn endless_records() {
             hear(&stream);
             repeat(&stream, bytes);
         });
-        assert_says(&report, "speaks no TLS with any of");
+        assert_says(&report, "TLS");
     }
 }
 
@@ -124,8 +129,26 @@ fn a_huge_chain() {
     // More than rustls takes for a message.
     let certificates = vec![ours.certificates[0].clone(); 400];
     let report = Server::tls(hybrid(&Chain { certificates, ..ours })).probe_with(None, options());
-    assert_says(&report, "speaks no TLS with any of");
+    assert_says(&report, "a message of the server is larger than 64 KiB");
     assert_eq!(report.attempts.len(), 1, "{report:?}");
+}
+
+/// The certificate of another server is public; its key is not.
+#[test]
+fn a_certificate_without_its_key() {
+    let pem = pem(&ML_DSA.root);
+    let authorities = Arc::new(Authorities::from_pem(&pem).unwrap());
+    for versions in [&[&TLS13][..], &[&TLS12]] {
+        let mut config = config(&CLASSICAL, groups::DEFAULT, versions);
+        let stolen = CertifiedKey::new(ML_DSA.certificates.clone(), CLASSICAL.key.clone());
+        config.cert_resolver = Arc::new(SingleCertAndKey::from(stolen));
+        let options = Options { authorities: Some(authorities.clone()), ..Options::default() };
+        let report = Server::tls(config).probe_with(None, options);
+        assert!(!report.ok && report.verified != Some(true), "{report:?}");
+        assert!(report.authentication.is_none_or(|verdict| !verdict.post_quantum));
+        assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+        assert!(report.problems[0].contains("invalid peer certificate"), "{:?}", report.problems);
+    }
 }
 
 #[test]

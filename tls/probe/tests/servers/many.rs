@@ -69,6 +69,30 @@ fn a_server_has_one_connection_at_a_time() {
 }
 
 #[test]
+fn a_slow_address_does_not_hold_up_the_others() {
+    let config = Arc::new(hybrid(&CLASSICAL));
+    let slow = Server::start(|stream| {
+        std::thread::sleep(Duration::from_secs(5));
+        drop(stream);
+    });
+    let fast = Server::tls_on("0.0.0.0:0", config);
+    let mut list = format!("{}\n", slow.address).repeat(PARALLEL);
+    let port = fast.address.port();
+    (1..=50).for_each(|n| list.push_str(&format!("127.0.0.{n}:{port}\n")));
+    let targets = Target::parse_list(&list, Opening::default()).unwrap();
+    let prober = Prober::new(Options { limit: Duration::from_millis(300), ..Options::default() });
+    let mut reports = Vec::new();
+    let result: Result<(), ()> = pool::run(&prober, &targets, PARALLEL, |report| {
+        reports.push(report.ok);
+        Ok(())
+    });
+    assert!(result.is_ok() && reports.len() == PARALLEL + 50);
+    // The slow address takes 8 times longer than one of its probes.
+    let last = reports.iter().rposition(|is_ok| *is_ok).unwrap();
+    assert!(reports[..last].iter().filter(|is_ok| !**is_ok).count() <= 2, "{reports:?}");
+}
+
+#[test]
 fn a_receiver_that_fails_ends_the_run() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let closed = listener.local_addr().unwrap();

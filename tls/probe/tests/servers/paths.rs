@@ -2,11 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gabion_probe::probe::Options;
 
-use crate::server::{CLASSICAL, Server, hybrid};
+use crate::server::{CLASSICAL, Server, hybrid, serve_tls};
 
 /// Returns whether a box passes a hello on.
 type Filter = fn(&[u8]) -> bool;
@@ -47,19 +49,19 @@ fn the_dropped_feature_is_named() {
     let server = Server::tls(hybrid(&CLASSICAL));
     // As many bytes as chance does not make: two neighbours of a list, or an extension.
     let boxes: [(Filter, &str, usize, bool); 4] = [
-        (|hello| !has(hello, &[9, 5, 9, 6]), "signature_algorithms", 2, true),
+        (|hello| !has(hello, &[9, 5, 9, 6]), "signature_algorithms", 3, true),
         // rustls prefers the key share that it has, and the hybrid has none.
-        (|hello| hello.len() < 1000, "key_share", 3, false),
+        (|hello| hello.len() < 1000, "key_share", 4, false),
         (
             |hello| hello.len() < 1000 && !has(hello, &[0, 0x1d, 0x11, 0xec]),
             "supported_groups",
-            4,
+            5,
             false,
         ),
-        (|hello| !has(hello, &[0, 43, 0, 5, 4, 3, 4]), "supported_versions", 6, false),
+        (|hello| !has(hello, &[0, 43, 0, 5, 4, 3, 4]), "supported_versions", 7, false),
     ];
     for (likes, feature, attempts, post_quantum) in boxes {
-        let path = middlebox(server.address, attempts == 2, likes);
+        let path = middlebox(server.address, attempts == 3, likes);
         let options = Options { limit: Duration::from_secs(2), ..Options::default() };
         let report = path.probe_with(None, options);
         assert!(!report.ok && report.post_quantum == post_quantum, "{feature}: {report:?}");
@@ -76,4 +78,19 @@ fn a_path_without_a_box_drops_nothing() {
     let server = Server::tls(hybrid(&CLASSICAL));
     let report = middlebox(server.address, false, |_| true).probe(None);
     assert!(report.ok && report.not_survived.is_none(), "{report:?}");
+}
+
+#[test]
+fn one_lost_connection_is_not_the_path() {
+    let config = Arc::new(hybrid(&CLASSICAL));
+    let is_first = AtomicBool::new(true);
+    let server = Server::start(move |stream| {
+        if !is_first.swap(false, Ordering::SeqCst) {
+            serve_tls(&config, stream);
+        }
+    });
+    let report = server.probe(None);
+    assert!(report.ok && report.not_survived.is_none(), "{report:?}");
+    assert_eq!(report.attempts.len(), 3, "{report:?}");
+    assert_eq!(report.resumption, Some(true));
 }

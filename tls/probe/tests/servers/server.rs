@@ -48,8 +48,11 @@ impl Server {
 
     /// A TLS server.
     pub fn tls(config: ServerConfig) -> Server {
-        let config = Arc::new(config);
-        Server::start(move |stream| serve_tls(&config, stream))
+        Server::tls_on("127.0.0.1:0", Arc::new(config))
+    }
+
+    pub fn tls_on(address: &str, config: Arc<ServerConfig>) -> Server {
+        Server::listen(address, move |stream| serve_tls(&config, stream))
     }
 
     pub fn accepted(&self) -> usize {
@@ -66,6 +69,30 @@ impl Server {
         let text = format!("localhost:{}", self.address.port());
         Prober::new(options).probe(&Target::parse(&text, opening).unwrap())
     }
+}
+
+/// Encodes a certificate in PEM.
+pub fn pem(der: &[u8]) -> Vec<u8> {
+    let lines = base64(der);
+    format!("-----BEGIN CERTIFICATE-----\n{lines}-----END CERTIFICATE-----\n").into_bytes()
+}
+
+/// Encodes base64 in lines of 64 characters.
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in bytes.chunks(48) {
+        for three in chunk.chunks(3) {
+            let bits = three.iter().fold(0u32, |bits, byte| bits << 8 | u32::from(*byte))
+                << (8 * (3 - three.len()));
+            for digit in 0..4 {
+                let index = (bits >> (18 - 6 * digit)) as usize & 63;
+                text.push(if digit > three.len() { '=' } else { DIGITS[index] as char });
+            }
+        }
+        text.push('\n');
+    }
+    text
 }
 
 pub fn config(

@@ -43,6 +43,14 @@ impl Outcome {
         }
     }
 
+    /// Returns the verdict on a server.
+    fn sentence(self) -> &'static str {
+        match self {
+            Outcome::Problem => "post-quantum, with a problem",
+            other => other.word(),
+        }
+    }
+
     fn colour(self) -> Colour {
         match self {
             Outcome::PostQuantum => Colour::Green,
@@ -152,7 +160,7 @@ pub fn print(report: &Report) -> Result<(), Failure> {
         }
         Ok(())
     };
-    say!("verdict        {}", if report.ok { "post-quantum" } else { "no" });
+    say!("verdict        {}", Outcome::of(report).sentence());
     let starttls = report.starttls.map_or_else(String::new, |protocol| format!(" ({protocol})"));
     say!("server         {}{starttls}", report.target);
     if let Some(program) = &report.program {
@@ -213,7 +221,7 @@ fn print_tls(
     let verified = match report.verified {
         Some(true) => "verified",
         Some(false) => "not verified",
-        None => "not looked at; --ca FILE has it verified",
+        None => "not verified (use --ca FILE)",
     };
     line("certificate", verified)?;
     for entry in &report.chain {
@@ -226,12 +234,15 @@ fn print_tls(
     if let Some(resumption) = report.resumption {
         line("resumption", if resumption { "yes" } else { "no" })?;
     }
-    let classical = match &report.classical {
-        Some(negotiated) => {
+    let classical = match (&report.classical, &report.classical_error) {
+        (Some(negotiated), _) => {
             let group = negotiated.group.as_deref().unwrap_or("no group");
-            format!("a client without ML-KEM gets {}, {group}", negotiated.version)
+            format!("a client without post-quantum groups gets {}, {group}", negotiated.version)
         }
-        None => "a client without ML-KEM is refused".to_owned(),
+        (None, Some(error)) => {
+            format!("a client without post-quantum groups gets no connection: {error}")
+        }
+        (None, None) => "not known".to_owned(),
     };
     line("classical", &classical)
 }
