@@ -6,8 +6,8 @@
 //! - A key share. libssl names the group when it generates one, and a KEM has no other use for that
 //!   parameter ([`is_key_share`]). The client decapsulates with such a key; the server puts the
 //!   client's share into one, and encapsulates to it.
-//! - A CertificateVerify message of TLS 1.3. What is signed begins with 64 spaces and the name of
-//!   the signer (RFC 8446, section 4.4.3).
+//! - A CertificateVerify message of TLS 1.3. The signed text begins with 64 spaces and the name
+//!   of the signer (RFC 8446, section 4.4.3).
 //! - The end of a handshake of TLS 1.3. Both sides derive the resumption master secret once, after
 //!   the client's Finished message.
 //!

@@ -38,7 +38,7 @@ fn check(lists: &SshLists) {
     let negotiated = lists.negotiated_kex();
     assert!(negotiated.is_none_or(|name| lists.kex.iter().any(|other| other == name)));
     assert!(!lists.is_kex_post_quantum() || negotiated.is_some());
-    // What is read is written and read again.
+    // The lists are written and read again.
     let again = answer(&lists.banner, &lists.kex.join(","), &lists.host_keys.join(","));
     assert_eq!(ssh::read_lists(&mut &again[..]).unwrap(), *lists);
 }

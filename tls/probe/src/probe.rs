@@ -476,7 +476,7 @@ fn await_ticket(tls: &mut ClientConnection, stream: &mut Connection) -> bool {
         return false;
     }
     while tls.tls13_tickets_received() == 0 && matches!(handshake::receive(tls, stream), Ok(1..)) {
-        // What the server says by itself is not the probe's concern.
+        // Application data that the server sends by itself is ignored.
         let _ = tls.reader().read(&mut [0; 1024]);
     }
     tls.tls13_tickets_received() > 0

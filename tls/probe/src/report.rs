@@ -60,7 +60,7 @@ pub struct Report {
     /// The lists of an SSH server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh: Option<Ssh>,
-    /// Which forms of the ClientHello got through, with `--matrix`.
+    /// The forms of the ClientHello and whether they got through, with `--matrix`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub matrix: Vec<MatrixRow>,
     /// The configuration of a client that gets through, by its syntax, with `--matrix`.

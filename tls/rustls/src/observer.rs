@@ -27,8 +27,8 @@ use rustls::{
 ///
 /// All methods do nothing by default. They must not panic.
 pub trait Observer: fmt::Debug + Send + Sync {
-    /// Called when a shared secret was computed: once a handshake, unless a resumed session of TLS
-    /// 1.2 needs none.
+    /// Called when a shared secret was computed: once a handshake, but not for
+    /// resumed sessions of TLS 1.2.
     fn key_exchange(&self, exchange: KeyExchange) {
         let _ = exchange;
     }

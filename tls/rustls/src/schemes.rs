@@ -18,8 +18,8 @@ pub(crate) fn scheme_of(algorithm: Algorithm) -> Option<SignatureScheme> {
     OURS.iter().find(|(ours, _)| *ours == algorithm).map(|(_, scheme)| *scheme)
 }
 
-/// Returns the signature algorithm by which TLS 1.2 chooses its cipher suite. ML-DSA has none,
-/// because no cipher suite supports it.
+/// Returns the signature algorithm by which TLS 1.2 chooses its cipher suite. No cipher suite
+/// supports ML-DSA.
 pub(crate) fn algorithm_of(scheme: SignatureScheme) -> SignatureAlgorithm {
     match scheme {
         SignatureScheme::ED25519 => SignatureAlgorithm::ED25519,

@@ -143,7 +143,7 @@ impl Caller {
 
     /// Returns the caveats that a token made by the caller inherits: expiry, tenant, key prefix,
     /// actions and batch size, but not those on address and certificate. Nor does it inherit the
-    /// caller's principal, so policies may permit it what they do not permit the caller.
+    /// caller's principal, so policies may permit it more than the caller.
     pub fn inherited(&self) -> Vec<Caveat> {
         let passes_on = |caveat: &&Caveat| match caveat {
             Caveat::Expires(_)

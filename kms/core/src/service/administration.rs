@@ -46,7 +46,7 @@ pub struct AdministratorsEnd {
 impl Service {
     /// Makes a token. It inherits its maker's caveats on expiry, tenant, key prefix, actions and
     /// batch size, but not those on address and certificate. Its principal is free, so policies may
-    /// permit it what they do not permit its maker. A given lifetime that ends after the maker's
+    /// permit it more than its maker. A given lifetime that ends after the maker's
     /// token is rejected. It stays valid if the maker's token is revoked.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ fn sent(
     stream
 }
 
-/// The status of what is answered to a request over TLS.
+/// Returns the status of the response to a request over TLS.
 fn asked(server: &Dev, request: &str) -> String {
     let mut stream = sent(server, config(server, gabion_rustls::provider()), request);
     let mut answer = [0; 12];

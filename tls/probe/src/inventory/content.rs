@@ -104,7 +104,7 @@ pub struct Content {
 /// Maximum number of damaged blocks that are reported for one file.
 const DAMAGED_MAX: usize = 10;
 
-/// Finds the keys and certificates in a file. Files of other types have none.
+/// Finds the keys and certificates in a file. Files of other types give an empty list.
 #[must_use]
 pub fn inspect(bytes: &[u8]) -> Content {
     let mut content = Content::default();

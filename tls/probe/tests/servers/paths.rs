@@ -50,7 +50,7 @@ fn the_dropped_feature_is_named() {
     // As many bytes as chance does not make: two neighbours of a list, or an extension.
     let boxes: [(Filter, &str, usize, bool); 4] = [
         (|hello| !has(hello, &[9, 5, 9, 6]), "signature_algorithms", 3, true),
-        // rustls prefers the key share that it has, and the hybrid has none.
+        // As a server, rustls prefers the group of a key share that it gets, here a curve's.
         (|hello| hello.len() < 1000, "key_share", 4, false),
         (
             |hello| hello.len() < 1000 && !has(hello, &[0, 0x1d, 0x11, 0xec]),
