@@ -15,8 +15,12 @@ const NO: u8 = 1;
 /// Maximum size of a document.
 const DOCUMENT_MAX: u64 = 256 << 20;
 
-/// Compare cryptography bills of materials (CycloneDX)
+/// Compare cryptography bills of materials (CycloneDX).
 #[derive(clap::Parser)]
+#[command(after_help = "Example:
+  gabion inventory . --cbom old.cdx.json
+  gabion inventory . --cbom new.cdx.json
+  gabion cbom diff old.cdx.json new.cdx.json")]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
@@ -27,14 +31,16 @@ enum Command {
     Diff(DiffArgs),
 }
 
-/// List the differences between two CBOMs
+/// List the differences between two CBOMs.
 ///
 /// Exits 1 if an asset was post-quantum and is classical now, if there is a new classical asset, or
 /// if a certificate of the new CBOM has expired or expires soon. An asset is identified by its
 /// location and, for a certificate, its subject: a renewed certificate is not a new one.
 #[derive(clap::Args)]
 #[command(after_help = "Example:
-  gabion inventory /etc --cbom new.cdx.json && gabion cbom diff old.cdx.json new.cdx.json
+  gabion inventory . --cbom old.cdx.json
+  gabion inventory . --cbom new.cdx.json
+  gabion cbom diff old.cdx.json new.cdx.json
 
 Reads CycloneDX 1.6 and 1.7 in JSON, also from other programs. For a connection, the key exchange is
 compared; its certificates are assets of their own.")]

@@ -24,10 +24,10 @@ const RESULTS_MAX: u64 = 256 << 20;
 /// inventories.
 #[derive(clap::Parser)]
 #[command(after_help = "Examples:
-  gabion inventory /etc/ssl /etc/ssh
-  gabion inventory /etc --cbom inventory.cdx.json
-  gabion inventory /etc --results probes.jsonl --cbom inventory.cdx.json
+  gabion inventory .
+  gabion inventory . --cbom inventory.cdx.json
 
+With `--results`, the reports of `gabion probe --results FILE` are part of the inventory.
 The algorithm of an encrypted PKCS#8 private key is unknown until it is decrypted. Files with more than 1 MiB, PKCS#12 files and Java keystores are not read.")]
 pub struct Args {
     /// Files and folders; symbolic links inside folders are followed to files only
