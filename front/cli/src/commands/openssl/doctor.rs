@@ -216,3 +216,37 @@ fn tls_table(snapshot: &stats::Snapshot) -> Table {
     }
     table
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tls_counters_are_shown_by_program() {
+        let row = |program: &str, side: Option<&str>, name: &str| stats::TlsRow {
+            program: program.to_owned(),
+            side: side.map(str::to_owned),
+            kind: "key_exchange".to_owned(),
+            name: name.to_owned(),
+            count: 7,
+        };
+        let tls =
+            vec![row("nginx", Some("server"), "X25519MLKEM768"), row("a\x1b", None, "x25519")];
+        let snapshot = stats::Snapshot { loads: 2, tls, ..stats::Snapshot::default() };
+        let value = counters_json(std::path::Path::new("stats"), &snapshot);
+        assert_eq!(
+            value["tls"],
+            json!([
+                {"program": "nginx", "side": "server", "event": "key_exchange",
+                 "name": "X25519MLKEM768", "count": 7},
+                {"program": "a\x1b", "side": null, "event": "key_exchange", "name": "x25519", "count": 7},
+            ])
+        );
+        assert_eq!((&value["loads"], &value["counters"]), (&json!(2), &json!([])));
+        let text = tls_table(&snapshot).to_string();
+        let lines: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert!(lines.contains(&vec!["nginx", "server", "key_exchange", "X25519MLKEM768", "7"]));
+        assert!(lines.contains(&vec!["a\\u{1b}", "-", "key_exchange", "x25519", "7"]), "{text}");
+    }
+}
