@@ -80,7 +80,7 @@ fn the_exit_code_is_the_verdict() {
     assert!(text.contains("\nauthentication ECDSA P-256, not post-quantum\n"), "{text}");
     let result = work.gabion(&["probe", &classical.target()]).fails(1);
     let result = result.says("error: the key exchange, x25519, is not post-quantum");
-    assert!(result.text().starts_with("verdict        no\n"), "{result:?}");
+    assert!(result.text().starts_with("verdict        classical\n"), "{result:?}");
     assert!(result.text().contains("\n  why          the server's list decides"), "{result:?}");
     work.gabion(&["probe", &closed_port()]).fails(1).says("error: no answer at 127.0.0.1:");
     work.write("empty", "# no target\n");
@@ -164,7 +164,12 @@ fn a_list_has_a_line_for_each_server_and_a_summary() {
         assert!(line("failed ").contains(&closed), "{text}");
         assert_eq!(line("3 targets: "), "3 targets: 1 post-quantum, 1 classical, 1 failed");
     }
-    let metrics = work.gabion(&["probe", "--file", "list", "--metrics"]).text();
+    // A target that is in the list, too.
+    let words = ["probe", "--file", "list", "--metrics", &hybrid.target()];
+    let metrics = work.gabion(&words).text();
+    let samples: Vec<&str> = metrics.lines().filter_map(|line| line.split("} ").next()).collect();
+    let unique: std::collections::HashSet<_> = samples.iter().collect();
+    assert_eq!(unique.len(), samples.len(), "{metrics}");
     for (target, value) in [(hybrid.target(), 1), (classical.target(), 0)] {
         let line =
             format!("gabion_probe_post_quantum{{target=\"{target}\",protocol=\"tls\"}} {value}\n");
@@ -172,6 +177,23 @@ fn a_list_has_a_line_for_each_server_and_a_summary() {
     }
     assert!(metrics.contains("gabion_probe_success{") && metrics.contains("protocol=\"smtp\"} 0"));
     assert!(metrics.contains("group=\"X25519MLKEM768\""), "{metrics}");
+}
+
+#[test]
+fn results_without_verification_do_not_pass_for_verified() {
+    let (work, server) = (Work::new(), Server::hybrid());
+    let target = server.target();
+    let words = ["probe", "--json", "--results", "results", &target];
+    work.gabion(&words).ok();
+    let root = chain(Key::Engine(gabion_engine::Algorithm::MlDsa44), 0).root;
+    let pem = pkcs8::der::pem::encode_string("CERTIFICATE", pkcs8::LineEnding::LF, &root);
+    work.write("roots.pem", &pem.unwrap());
+    for _ in 0..2 {
+        let report = work.gabion(&[&words[..], &["--ca", "roots.pem"]].concat()).fails(1).json();
+        assert_eq!(report["verified"], false, "{report}");
+    }
+    // The second run probed the server again, and the third one did not.
+    assert_eq!(work.read("results").iter().filter(|byte| **byte == b'\n').count(), 2);
 }
 
 #[test]
