@@ -191,15 +191,15 @@ fn probe_finds_extensions_blocked_by_the_path() {
     // Each as many bytes as chance does not make: mldsa65 before a neighbour, X25519MLKEM768 behind X25519, and
     // the extension that offers TLS 1.3.
     let boxes: [(bool, HelloFilter, &str, usize); 4] = [
-        (true, |hello| !has(hello, &[9, 5, 9, 6]), "signature_algorithms", 2),
-        (false, |hello| hello.len() < 1000, "key_share", 3),
+        (true, |hello| !has(hello, &[9, 5, 9, 6]), "signature_algorithms", 3),
+        (false, |hello| hello.len() < 1000, "key_share", 4),
         (
             false,
             |hello| hello.len() < 1000 && !has(hello, &[0, 0x1d, 0x11, 0xec]),
             "supported_groups",
-            4,
+            5,
         ),
-        (false, |hello| !has(hello, &[0, 43, 0, 5, 4, 3, 4]), "supported_versions", 6),
+        (false, |hello| !has(hello, &[0, 43, 0, 5, 4, 3, 4]), "supported_versions", 7),
     ];
     for (mute, likes, expected, tries) in boxes {
         let address = box_before(&server.address, mute, likes);
@@ -259,7 +259,7 @@ fn a_probe_of_no_server_says_so() {
     // One that hangs up at every hello.
     let address = box_before(&closed, false, |_| false);
     let (code, report) = place.probe(&address, &[]);
-    assert!(code == Some(1) && says(&report, "speaks no TLS with any of 6 hellos"), "{report}");
+    assert!(code == Some(1) && says(&report, "speaks no TLS with any of 7 hellos"), "{report}");
     for wrong in [
         &["--probe", "localhost:port"][..],
         &["--probe", "localhost:1", "--pid", "1"],
