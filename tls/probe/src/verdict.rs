@@ -140,8 +140,7 @@ impl Authentication<'_> {
                 }
             };
             // A post-quantum key does not sign itself with a classical algorithm.
-            let is_root =
-                number > 0 && certificate.is_self_issued() && !certificate.key.is_post_quantum;
+            let is_root = certificate.is_self_issued() && !certificate.key.is_post_quantum;
             if !is_root && !certificate.signature.is_post_quantum {
                 let name = &certificate.signature.name;
                 let why = format!(
