@@ -26,6 +26,9 @@ struct PrehashNames {
     names: [&'static str; 3],
 }
 
+/// The number of KEMs and key exchanges, which come first in [`KEY_TYPES`].
+pub const EPHEMERAL: usize = 11;
+
 /// The list: one line an algorithm; then one a pre-hash variant.
 macro_rules! key_types {
     (

@@ -51,6 +51,7 @@ mod stderr;
 mod store;
 mod tables;
 mod tls;
+mod tls_columns;
 mod transfer;
 
 use std::ffi::{c_char, c_int, c_void};

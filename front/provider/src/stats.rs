@@ -7,10 +7,10 @@ use gabion_provider_stats::tls::ProgramName;
 use gabion_provider_stats::{Counters, Names, STATS_VARIABLE, Table};
 use once_cell::race::OnceBox;
 
-use crate::key_types::{KEY_TYPES, KeyType};
+use crate::key_types::{EPHEMERAL, KEY_TYPES, KeyType};
 use crate::settings;
 use crate::stderr::print_line;
-use crate::tls;
+use crate::tls_columns;
 
 pub use gabion_provider_stats::{Counter, Operation};
 
@@ -19,8 +19,6 @@ const OPERATIONS: usize = 5;
 /// The first row of key pairs from a pool: one for each KEM and key exchange, which come first in
 /// [`KEY_TYPES`].
 const POOLED: usize = KEY_TYPES.len() * OPERATIONS;
-/// The number of KEMs and key exchanges.
-pub const EPHEMERAL: usize = 11;
 /// The first row of operations in paused jobs, one for each algorithm.
 const PAUSED: usize = POOLED + EPHEMERAL;
 /// The first row of operations on a GPU, one for each algorithm.
@@ -60,10 +58,10 @@ fn count_device(batch: &gabion_engine::DeviceCounts) {
 
 /// Returns the counters. If several threads are first, each opens them and one result is kept: a
 /// forked child would wait forever for a lock that a thread of its parent holds.
-fn counters() -> &'static Counters<ROWS, { tls::COLUMNS }> {
-    static COUNTERS: OnceBox<Counters<ROWS, { tls::COLUMNS }>> = OnceBox::new();
-    static IN_MEMORY: Table<ROWS, { tls::COLUMNS }> = Table::nameless();
-    const NAMES: Names = Names { row, column: tls::column };
+fn counters() -> &'static Counters<ROWS, { tls_columns::COLUMNS }> {
+    static COUNTERS: OnceBox<Counters<ROWS, { tls_columns::COLUMNS }>> = OnceBox::new();
+    static IN_MEMORY: Table<ROWS, { tls_columns::COLUMNS }> = Table::nameless();
+    const NAMES: Names = Names { row, column: tls_columns::column };
     COUNTERS.get_or_init(|| {
         let named = settings::variable_os(STATS_VARIABLE).map(PathBuf::from);
         let made = named.map(|path| Counters::open(&path, NAMES, &ProgramName::current()));

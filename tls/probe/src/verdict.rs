@@ -172,8 +172,8 @@ impl Authentication<'_> {
             "the server's key is {key}; the probe offers ML-DSA, so the server has no certificate \
              with an ML-DSA key, or its list prefers this one"
         );
-        let fix = "# add a certificate with an ML-DSA-65 key beside this one, for clients that \
-                   support it";
+        let fix =
+            "# add a certificate with an ML-DSA-65 key to this one, for clients that support it";
         let verdict = classical(key, why);
         verdict.map(|verdict| Verdict { fix: vec![fix.to_owned()], ..verdict })
     }

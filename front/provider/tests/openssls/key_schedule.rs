@@ -39,7 +39,7 @@ fn counted_handshakes() -> u64 {
     rows.iter().filter(|row| row.kind == "handshake").map(|row| row.count).sum()
 }
 
-/// The same derivation by ours and by the default provider.
+/// Returns the KDF of our provider and that of the default provider.
 fn pair(context: &Context) -> [Kdf; 2] {
     let pair = [OURS, STOCK].map(|query| context.kdf(NAME, query).unwrap());
     assert_eq!([&pair[0].provider[..], &pair[1].provider[..]], ["gabion", "default"]);
