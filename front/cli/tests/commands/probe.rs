@@ -187,7 +187,7 @@ fn results_without_verification_do_not_pass_for_verified() {
     work.gabion(&words).ok();
     let root = chain(Key::Engine(gabion_engine::Algorithm::MlDsa44), 0).root;
     let pem = pkcs8::der::pem::encode_string("CERTIFICATE", pkcs8::LineEnding::LF, &root);
-    work.write("roots.pem", &pem.unwrap());
+    work.write("roots.pem", pem.unwrap());
     for _ in 0..2 {
         let report = work.gabion(&[&words[..], &["--ca", "roots.pem"]].concat()).fails(1).json();
         assert_eq!(report["verified"], false, "{report}");
