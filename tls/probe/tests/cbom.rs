@@ -406,7 +406,7 @@ fn foreign_documents_are_read() {
     };
     assert_eq!(compare(&foreign(3), &foreign(0)).became_classical.len(), 1);
     assert!(compare(&foreign(3), &foreign(3)).is_ok());
-    assert_eq!(diff(&foreign(3), &foreign(3), 1_893_448_800, 0).unwrap().expiring.len(), 1);
+    assert_eq!(diff(&foreign(3), &foreign(3), 1_893_448_801, 0).unwrap().expiring.len(), 1);
     let not_a_cbom = json!({ "components": [] });
     assert_eq!(diff(&not_a_cbom, &foreign(3), NOW, DAYS), Err(CbomError::Format));
     let empty = json!({ "bomFormat": "CycloneDX" });
