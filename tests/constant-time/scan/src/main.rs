@@ -170,6 +170,7 @@ const HASHES: &[&str] = &[
     "avx512::slh::fors_many",
     "avx512::slh::sha512::",
     "avx512::slh::shake::hash",
+    "avx2::sha256::hash",
     "avx512::hbs::",
     "avx512::sha2::sha512::hash",
     "avx512::sha2::sha512::absorb",
