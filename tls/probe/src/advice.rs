@@ -16,24 +16,25 @@ pub struct Advice {
     pub tls13: &'static [&'static str],
 }
 
-/// The first entry whose pattern is in the program's name counts.
+/// The first entry whose pattern is in the program's name counts. With `/` instead of `:`, OpenSSL
+/// requests the hybrid from clients that offer it but send only the share of X25519.
 const ADVICE: &[Advice] = &[
     Advice {
         pattern: "nginx",
         reason: None,
-        groups: &["ssl_ecdh_curve X25519MLKEM768:X25519;  # with OpenSSL 3.5 or newer"],
+        groups: &["ssl_conf_command Groups X25519MLKEM768/X25519;  # with OpenSSL 3.5 or newer"],
         tls13: &["ssl_protocols TLSv1.2 TLSv1.3;"],
     },
     Advice {
         pattern: "apache",
         reason: None,
-        groups: &["SSLOpenSSLConfCmd Groups X25519MLKEM768:X25519  # with OpenSSL 3.5 or newer"],
+        groups: &["SSLOpenSSLConfCmd Groups X25519MLKEM768/X25519  # with OpenSSL 3.5 or newer"],
         tls13: &["SSLProtocol TLSv1.2 TLSv1.3"],
     },
     Advice {
         pattern: "haproxy",
         reason: None,
-        groups: &["bind ... curves X25519MLKEM768:X25519  # with OpenSSL 3.5 or newer"],
+        groups: &["bind ... curves X25519MLKEM768/X25519  # with OpenSSL 3.5 or newer"],
         tls13: &["bind ... ssl-min-ver TLSv1.2 ssl-max-ver TLSv1.3"],
     },
     Advice {

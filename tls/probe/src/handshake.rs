@@ -434,7 +434,8 @@ impl Client {
     }
 }
 
-fn is_ml_dsa(scheme: SignatureScheme) -> bool {
+/// Returns whether a scheme is one of ML-DSA.
+pub(crate) fn is_ml_dsa(scheme: SignatureScheme) -> bool {
     use SignatureScheme::{ML_DSA_44, ML_DSA_65, ML_DSA_87};
     matches!(scheme, ML_DSA_44 | ML_DSA_65 | ML_DSA_87)
 }

@@ -17,6 +17,7 @@ use rustls::{
 };
 
 use super::Form;
+use crate::handshake::is_ml_dsa;
 
 /// The size of split records, with their headers: near the smallest that OpenSSL can send.
 const RECORD: usize = 512;
@@ -80,10 +81,6 @@ fn config(form: &Form) -> Result<ClientConfig, Error> {
     let first_share = form.is_share_small.then_some(NamedGroup::X25519);
     config.resumption = Resumption::store(Arc::new(FirstShare(first_share)));
     Ok(config)
-}
-
-fn is_ml_dsa(scheme: SignatureScheme) -> bool {
-    matches!(u16::from(scheme), 0x0904..=0x0906)
 }
 
 /// Exchanges messages to the end of the handshake.
