@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn programs_are_found_by_what_they_send() {
         for (program, line) in [
-            ("nginx/1.22.1", "ssl_ecdh_curve"),
+            ("nginx/1.22.1", "ssl_conf_command Groups"),
             ("Apache/2.4.62 (Debian)", "SSLOpenSSLConfCmd"),
             ("ESMTP Postfix (Debian/GNU)", "tls_eecdh_auto_curves"),
             ("5.5.5-10.11.6-MariaDB-0+deb12u1", "MariaDB"),

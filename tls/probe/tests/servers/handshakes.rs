@@ -70,7 +70,7 @@ fn a_classical_server_decides_by_its_list() {
     assert_eq!(report.hello_retry_request, Some(true));
     let verdict = report.key_exchange.as_ref().unwrap();
     assert!(verdict.why.starts_with("the server's list decides"), "{verdict:?}");
-    assert!(verdict.fix[0].starts_with("ssl_ecdh_curve X25519MLKEM768"), "{verdict:?}");
+    assert!(verdict.fix[0].starts_with("ssl_conf_command Groups X25519MLKEM768"), "{verdict:?}");
     assert_eq!(report.problems, ["the key exchange, secp256r1, is not post-quantum"]);
     assert_eq!(report.classical.as_ref().unwrap().group, report.group);
     assert_eq!(server.accepted(), 2);
